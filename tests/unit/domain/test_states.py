@@ -20,7 +20,7 @@ def test_every_transition_leads_to_a_known_state(state):
 
 
 def test_an_illegal_event_names_state_event_and_what_is_possible():
-    with pytest.raises(errors.InvalidState, match="'deploy'.*'enroll'.*manage"):
+    with pytest.raises(errors.InvalidState, match=r"'deploy'.*'enroll'.*manage"):
         states.next_state("enroll", "deploy")
 
 
