@@ -25,7 +25,7 @@ from ironic_rs.conf import (
 
 CONF = cfg.CONF
 
-for _module in (
+MODULES = (
     agent,
     api,
     auto_discovery,
@@ -38,5 +38,7 @@ for _module in (
     inventory,
     pxe,
     redfish,
-):
+)
+
+for _module in MODULES:
     _module.register(CONF)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from ironic_rs.conf.types import FileMode
+
 GROUP = cfg.OptGroup("api")
 
 OPTS: list[cfg.Opt] = [
@@ -24,8 +26,9 @@ OPTS: list[cfg.Opt] = [
         "unix_socket",
         help="",
     ),
-    cfg.StrOpt(
+    cfg.Opt(
         "unix_socket_mode",
+        type=FileMode(),
         help="",
     ),
     cfg.IntOpt(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from ironic_rs.conf.types import ImageDirectory
+
 GROUP = cfg.OptGroup("conductor")
 
 OPTS: list[cfg.Opt] = [
@@ -447,6 +449,7 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.ListOpt(
         "file_url_allowed_paths",
+        item_type=ImageDirectory(),
         default=["/var/lib/ironic"],
         help="",
     ),

@@ -1,4 +1,4 @@
-"""Options of group [database].
+"""Options of group [database], beside those of oslo.db.
 
 Names and defaults follow the specification (configuration.md, config-options.csv).
 """
@@ -6,6 +6,7 @@ Names and defaults follow the specification (configuration.md, config-options.cs
 from __future__ import annotations
 
 from oslo_config import cfg
+from oslo_db import options
 
 GROUP = cfg.OptGroup("database")
 
@@ -31,4 +32,7 @@ OPTS: list[cfg.Opt] = [
 def register(conf: cfg.ConfigOpts) -> None:
     """Register the options of this group."""
     conf.register_group(GROUP)
+    # On the option itself: a default set on conf is lost by conf.reset().
+    cfg.set_defaults(options.database_opts, connection="sqlite:///$state_path/ironic.sqlite")
+    conf.register_opts(options.database_opts, group=GROUP)
     conf.register_opts(OPTS, group=GROUP)

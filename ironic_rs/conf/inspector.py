@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from ironic_rs.conf.types import KernelParameters
+
 GROUP = cfg.OptGroup("inspector")
 
 OPTS: list[cfg.Opt] = [
@@ -20,8 +22,9 @@ OPTS: list[cfg.Opt] = [
         default=False,
         help="",
     ),
-    cfg.StrOpt(
+    cfg.Opt(
         "extra_kernel_params",
+        type=KernelParameters(),
         default="",
         help="",
     ),

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from ironic_rs.conf.types import KernelParameters
+
 GROUP = cfg.OptGroup("pxe")
 
 OPTS: list[cfg.Opt] = [
-    cfg.StrOpt(
+    cfg.Opt(
         "kernel_append_params",
+        type=KernelParameters(),
         default="nofb vga=normal",
         mutable=True,
         deprecated_opts=[cfg.DeprecatedOpt("pxe_append_params", group="pxe")],

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from ironic_rs.conf.types import KernelParameters
+
 GROUP = cfg.OptGroup("redfish")
 
 OPTS: list[cfg.Opt] = [
@@ -64,8 +66,9 @@ OPTS: list[cfg.Opt] = [
         mutable=True,
         help="",
     ),
-    cfg.StrOpt(
+    cfg.Opt(
         "kernel_append_params",
+        type=KernelParameters(),
         default="nofb vga=normal",
         mutable=True,
         help="",
