@@ -1,0 +1,251 @@
+"""Types of field values: what is accepted, and what is stored.
+
+A kind converts one JSON value to the value of the record, or says what it would
+have accepted.  Null is the field's business (:class:`~.table.Field`), not the
+kind's.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ironic_rs.domain import names
+
+
+class BadValue(ValueError):
+    """A value is not of the kind; the text says what would be accepted."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Base of all kinds.
+
+    :param label: JSON type in documentation, e.g. ``string``.
+    """
+
+    label: str = "any"
+
+    @property
+    def accepted(self) -> str:
+        """What a client may send, for error texts: "a string of ..."."""
+        return "any JSON value"
+
+    def convert(self, value: Any) -> Any:
+        """Return the value to store.
+
+        :raises BadValue: not of this kind.
+        """
+        return value
+
+    def refuse(self) -> BadValue:
+        return BadValue(self.accepted)
+
+
+@dataclass(frozen=True)
+class String(Kind):
+    """Text without NUL characters; lengths in characters."""
+
+    label: str = "string"
+    minimum: int = 0
+    maximum: int | None = 255
+    lower: bool = False
+    choices: Sequence[str] | None = None
+    pattern: str | None = None
+    pattern_text: str = ""
+
+    @property
+    def accepted(self) -> str:
+        if self.choices is not None:
+            return "one of " + ", ".join(self.choices)
+        text = "a string"
+        if self.minimum and self.maximum:
+            text += f" of {self.minimum} to {self.maximum} characters"
+        elif self.maximum:
+            text += f" of at most {self.maximum} characters"
+        elif self.minimum:
+            text += f" of at least {self.minimum} characters"
+        if self.pattern_text:
+            text += f", {self.pattern_text}"
+        return text
+
+    def convert(self, value: Any) -> str:
+        if not isinstance(value, str) or not names.is_storable(value):
+            raise self.refuse()
+        if len(value) < self.minimum or (self.maximum is not None and len(value) > self.maximum):
+            raise self.refuse()
+        if self.choices is not None and value not in self.choices:
+            raise self.refuse()
+        if self.pattern is not None and not re.fullmatch(self.pattern, value):
+            raise self.refuse()
+        return value.lower() if self.lower else value
+
+
+@dataclass(frozen=True)
+class Uuid(Kind):
+    """A UUID in any usual spelling, stored as sent.
+
+    Upper-case and undashed spellings pass, as upstream; look-ups compare exactly.
+    """
+
+    label: str = "uuid"
+
+    @property
+    def accepted(self) -> str:
+        return "a UUID such as 1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
+
+    def convert(self, value: Any) -> str:
+        if not isinstance(value, str) or not names.is_uuid_like(value):
+            raise self.refuse()
+        return value
+
+
+@dataclass(frozen=True)
+class NewUuid(Uuid):
+    """A UUID that becomes the identity of a record: stored in canonical form."""
+
+    def convert(self, value: Any) -> str:
+        return str(uuid.UUID(super().convert(value)))
+
+
+@dataclass(frozen=True)
+class Ident(Kind):
+    """UUID or name of another resource."""
+
+    label: str = "uuid or name"
+
+    @property
+    def accepted(self) -> str:
+        return "a UUID or a name of the characters A-Z a-z 0-9 - . _ ~"
+
+    def convert(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self.refuse()
+        if not names.is_uuid_like(value) and not names.is_logical_name(value):
+            raise self.refuse()
+        return value
+
+
+@dataclass(frozen=True)
+class Mac(Kind):
+    """An Ethernet address, stored in lower case with colons."""
+
+    label: str = "mac"
+
+    @property
+    def accepted(self) -> str:
+        return "a MAC address such as 52:54:00:cf:2d:31"
+
+    def convert(self, value: Any) -> str:
+        mac = names.normalize_mac(value) if isinstance(value, str) else None
+        if mac is None:
+            raise self.refuse()
+        return mac
+
+
+_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+_FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
+
+
+@dataclass(frozen=True)
+class Boolean(Kind):
+    """JSON boolean, or (unless ``strict``) one of the usual words for it."""
+
+    label: str = "boolean"
+    strict: bool = False
+
+    @property
+    def accepted(self) -> str:
+        if self.strict:
+            return "true or false"
+        return "true or false (or a string: 1, t, true, on, y, yes, 0, f, false, off, n, no)"
+
+    def convert(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and not self.strict:
+            word = value.strip().lower()
+            if word in _TRUE:
+                return True
+            if word in _FALSE:
+                return False
+        raise self.refuse()
+
+
+@dataclass(frozen=True)
+class Integer(Kind):
+    """A whole number that fits the column; digit strings pass, as upstream."""
+
+    label: str = "integer"
+    minimum: int = -(2**31)
+    maximum: int = 2**31 - 1
+
+    @property
+    def accepted(self) -> str:
+        return f"an integer from {self.minimum} to {self.maximum}"
+
+    def convert(self, value: Any) -> int:
+        if isinstance(value, str) and len(value) <= 20:
+            try:
+                value = int(value)
+            except ValueError:
+                raise self.refuse() from None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.refuse()
+        if not self.minimum <= value <= self.maximum:
+            raise self.refuse()
+        return value
+
+
+@dataclass(frozen=True)
+class Object(Kind):
+    """A JSON object."""
+
+    label: str = "object"
+
+    @property
+    def accepted(self) -> str:
+        return "a JSON object"
+
+    def convert(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.refuse()
+        return value
+
+
+@dataclass(frozen=True)
+class Array(Kind):
+    """A JSON array of values of one kind."""
+
+    label: str = "array"
+    of: Kind = Kind()
+    minimum: int = 0
+
+    @property
+    def accepted(self) -> str:
+        text = f"a list of which each item is {self.of.accepted}"
+        return f"{text} (at least {self.minimum})" if self.minimum else text
+
+    def convert(self, value: Any) -> list[Any]:
+        if not isinstance(value, list) or len(value) < self.minimum:
+            raise self.refuse()
+        return [self.of.convert(item) for item in value]
+
+
+@dataclass(frozen=True)
+class DateTime(Kind):
+    """A time in UTC; only ever returned."""
+
+    label: str = "datetime"
+
+
+@dataclass(frozen=True)
+class Links(Kind):
+    """Links to the resource or to a sub-resource; only ever returned."""
+
+    label: str = "links"

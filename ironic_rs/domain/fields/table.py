@@ -1,0 +1,185 @@
+"""The field table: one row says everything about one field of one resource.
+
+The REST layer takes from it what a body may contain, what lists and single
+documents show at which microversion, and what may be patched; the conductor
+takes from it the check of values under the lock; the documentation is generated
+from it.
+
+Source: specification data/api-fields.json, rest-api.md sections 5.3, 8, 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ironic_rs.domain import errors
+from ironic_rs.domain.fields.kinds import BadValue, Kind
+
+_SHOWN_VALUE_LENGTH = 80
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a resource.
+
+    :param name: name in the REST API.
+    :param kind: type of the value.
+    :param since: minor part of the first microversion that has the field.
+    :param use: letters, each present or not: ``L`` in the short list, ``D`` in the
+        detailed document, ``P`` patchable, ``C`` accepted on creation, ``R``
+        required on creation (and never removable), ``S`` selectable by ``fields``
+        of a single resource where that is narrower than the document (nodes).
+    :param nullable: null is stored as null.
+    :param empty: what is stored when the value is null or removed and the field is
+        not nullable.
+    :param column: database column with the value; None when it is computed.
+    :param sortable: usable as ``sort_key``.
+    """
+
+    name: str
+    kind: Kind
+    since: int = 1
+    use: str = "D"
+    nullable: bool = True
+    empty: Any = None
+    column: str | None = ""
+    sortable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.column == "":
+            object.__setattr__(self, "column", self.name)
+
+    @property
+    def listed(self) -> bool:
+        return "L" in self.use
+
+    @property
+    def detailed(self) -> bool:
+        return "D" in self.use
+
+    @property
+    def patchable(self) -> bool:
+        return "P" in self.use
+
+    @property
+    def creatable(self) -> bool:
+        return "C" in self.use
+
+    @property
+    def required(self) -> bool:
+        return "R" in self.use
+
+    @property
+    def selectable(self) -> bool:
+        return "S" in self.use
+
+    @property
+    def accepted(self) -> str:
+        """What a client may send, for error texts."""
+        return f"{self.kind.accepted}, or null" if not self.required else self.kind.accepted
+
+    def null(self) -> Any:
+        """Return what is stored for null (a fresh object each time)."""
+        if self.nullable:
+            return None
+        return type(self.empty)(self.empty) if isinstance(self.empty, dict | list) else self.empty
+
+    def convert(self, value: Any, resource: str) -> Any:
+        """Return the value to store for a value that a client sent.
+
+        :raises InvalidParameterValue: the text names field, value and what is accepted.
+        """
+        if value is None:
+            if self.required:
+                raise errors.InvalidParameterValue(
+                    f"Field '{self.name}' of the {resource} can not be null; "
+                    f"accepted: {self.accepted}."
+                )
+            return self.null()
+        try:
+            return self.kind.convert(value)
+        except BadValue as exc:
+            raise errors.InvalidParameterValue(
+                f"Invalid value {show(value)} of field '{self.name}' of the {resource}; "
+                f"accepted: {exc}{'' if self.required else ', or null'}."
+            ) from None
+
+
+@dataclass(frozen=True)
+class Table:
+    """All fields of one resource.
+
+    :param resource: name of the resource in texts, e.g. ``node``.
+    :param collection: key and path segment of the collection, e.g. ``nodes``.
+    :param rows: the fields in the order of the document.
+    """
+
+    resource: str
+    collection: str
+    rows: tuple[Field, ...]
+    by_name: Mapping[str, Field] = field(init=False, repr=False)
+    by_column: Mapping[str, Field] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {f.name: f for f in self.rows})
+        object.__setattr__(self, "by_column", {f.column: f for f in self.rows if f.column})
+
+    def names(self, flag: str) -> tuple[str, ...]:
+        """Return the names of the fields whose ``use`` has the letter."""
+        return tuple(f.name for f in self.rows if flag in f.use)
+
+    def visible(self, minor: int) -> frozenset[str]:
+        """Return the names that exist at microversion 1.``minor``."""
+        return frozenset(f.name for f in self.rows if f.since <= minor)
+
+    def check_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert values by column name, as they come from a patched record.
+
+        Columns without a field (``chassis_id``) pass unchanged.
+
+        :raises InvalidParameterValue: a value is not of the kind of its field.
+        """
+        checked = {}
+        for column, value in values.items():
+            row = self.by_column.get(column)
+            checked[column] = row.convert(value, self.resource) if row else value
+        return checked
+
+    def check_create(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Check a creation body: keys, required ones, and all values.
+
+        :returns: the converted values by API name, only the given ones.
+        :raises InvalidParameterValue: unknown key, bad value.
+        :raises MissingParameterValue: a required key is missing.
+        """
+        allowed = [f.name for f in self.rows if f.creatable]
+        unknown = sorted(set(body).difference(allowed))
+        if unknown:
+            raise errors.InvalidParameterValue(
+                f"Unexpected field(s) in the {self.resource}: {show_names(unknown)}; "
+                f"accepted: {', '.join(allowed)}."
+            )
+        missing = [f.name for f in self.rows if f.required and body.get(f.name) is None]
+        if missing:
+            raise errors.MissingParameterValue(
+                f"Mandatory field(s) of the {self.resource} missing: {', '.join(missing)}."
+            )
+        return {
+            name: self.by_name[name].convert(value, self.resource) for name, value in body.items()
+        }
+
+
+def show(value: Any) -> str:
+    """Return a short printable form of a value for error texts."""
+    text = ascii(value)
+    if len(text) > _SHOWN_VALUE_LENGTH:
+        text = f"{text[:_SHOWN_VALUE_LENGTH]}..."
+    return text
+
+
+def show_names(unknown: Iterable[Any]) -> str:
+    """Return a list of names that a client sent, shortened, for error texts."""
+    shown = [show(n).strip("'") for n in list(unknown)[:10]]
+    return ", ".join(shown)
