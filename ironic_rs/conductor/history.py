@@ -1,0 +1,90 @@
+"""Node history: one record for each failure, and ``last_error`` with it.
+
+Source: specification conductor.md sections 11.4 and 14.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from typing import TYPE_CHECKING
+
+from ironic_rs.conf import CONF
+from ironic_rs.db import history as db_history
+
+if TYPE_CHECKING:
+    from ironic_rs.db import models
+    from ironic_rs.rpc.context import RequestContext
+
+LOG = logging.getLogger(__name__)
+
+#: Bytes that the event column takes on every supported database.
+EVENT_BYTES = 65535
+_MARKER = " [...] "
+
+
+def truncate_event(event: str, limit: int = EVENT_BYTES) -> str:
+    """Cut the middle out of a text that is longer than ``limit`` UTF-8 bytes."""
+    data = event.encode()
+    if len(data) <= limit:
+        return event
+    half = (limit - len(_MARKER)) // 2
+    head = data[:half].decode(errors="ignore")
+    tail = data[-half:].decode(errors="ignore")
+    return f"{head}{_MARKER}{tail}"
+
+
+def truncate_error(text: str) -> str:
+    """Cut a text to what ``last_error`` and ``maintenance_reason`` may hold."""
+    limit = CONF.log_in_db_max_size
+    return text if len(text) <= limit else text[:limit]
+
+
+def record(
+    node: models.Node,
+    host: str,
+    context: RequestContext | None,
+    event: str,
+    event_type: str = "UNKNOWN",
+    *,
+    error: bool = True,
+    user: str | None = None,
+) -> None:
+    """Write a history record of ``node`` as it is now.
+
+    An error also becomes ``node.last_error`` (in memory; the caller saves), even
+    when ``[conductor]node_history`` is off.  An empty text does nothing.
+
+    :param event_type: kind of the flow: ``deploying``, ``cleaning``, ``power``, ...
+    :param user: who asked; default is the user of the context.
+    """
+    if not event:
+        return
+    if error:
+        node.last_error = truncate_error(event)
+    if not CONF.conductor.node_history:
+        return
+    db_history.create(
+        {
+            "node_id": node.id,
+            "conductor": host,
+            "event": truncate_event(event),
+            "event_type": event_type,
+            "severity": "ERROR" if error else "INFO",
+            "user": user or (context.user_id if context is not None else None),
+            "project": context.project_id if context is not None else None,
+            "state": node.provision_state,
+            "target_provision_state": node.target_provision_state,
+            "duration_seconds": _seconds_in_state(node),
+        }
+    )
+
+
+def _seconds_in_state(node: models.Node) -> int | None:
+    since = node.provision_updated_at
+    if since is None:
+        return None
+    now = datetime.datetime.now(datetime.UTC)
+    if since.tzinfo is None:
+        now = now.replace(tzinfo=None)
+    return max(0, int((now - since).total_seconds()))

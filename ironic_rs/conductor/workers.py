@@ -1,0 +1,254 @@
+"""The worker pools: really bounded, really recovering (W06, W35, W51).
+
+A pool of N runs at most N functions at a time and keeps none waiting: a caller
+gets an answer now, a worker or :class:`~ironic_rs.domain.errors.NoFreeConductorWorker`.
+Threads are created on demand and end after some idle time.
+
+``concurrent.futures`` queues without bound, and futurist's dynamic pool counts
+idle threads as busy ones and so refuses for ever after one burst; both are
+wrong here.
+
+Source: specification conductor.md section 4.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from oslo_config import cfg
+
+from ironic_rs.domain import errors
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds after which an idle thread ends.
+IDLE_SECONDS = 60.0
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+_Job = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+class _Worker:
+    """One thread of a pool with a one-place inbox."""
+
+    def __init__(self, pool: BoundedPool, name: str, first: _Job) -> None:
+        self.inbox: queue.Queue[_Job | None] = queue.Queue()
+        self.inbox.put(first)
+        self.thread = threading.Thread(target=pool._work, args=(self,), name=name, daemon=True)
+
+
+class BoundedPool:
+    """At most ``size`` functions at a time, none queued.
+
+    :param name: prefix of the thread names.
+    :param size: most functions that run at a time.
+    :param idle_seconds: a thread without work ends after this time.
+    """
+
+    def __init__(self, name: str, size: int, idle_seconds: float = IDLE_SECONDS) -> None:
+        self.name = name
+        self.size = size
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._quiet = threading.Condition(self._lock)
+        # Last in, first out: what is not needed for the present load stays idle and ends.
+        self._idle: list[_Worker] = []
+        self._threads = 0
+        self._started = 0
+        self._busy = 0
+        self._closed = False
+
+    @property
+    def busy(self) -> int:
+        """Functions that run now."""
+        return self._busy
+
+    @property
+    def threads(self) -> int:
+        """Threads that exist now, idle ones included."""
+        return self._threads
+
+    def submit(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+        """Run ``fn`` in a thread of the pool.
+
+        :raises NoFreeConductorWorker: all are busy, or the pool is closed.
+        """
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        job: _Job = (future, fn, args, kwargs)
+        with self._lock:
+            if self._closed or self._busy >= self.size:
+                raise errors.NoFreeConductorWorker()
+            if self._idle:
+                self._busy += 1
+                self._idle.pop().inbox.put(job)
+                return future
+            worker = _Worker(self, f"{self.name}-{self._started}", job)
+            try:
+                worker.thread.start()
+            except RuntimeError as exc:  # the system refuses another thread
+                raise errors.NoFreeConductorWorker() from exc
+            self._busy += 1
+            self._started += 1
+            self._threads += 1
+            return future
+
+    def _work(self, worker: _Worker) -> None:
+        while True:
+            job = self._next(worker)
+            if job is None:
+                return
+            future, fn, args, kwargs = job
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as exc:
+                future.set_exception(exc)
+            else:
+                future.set_result(result)
+            # References would keep the task alive while the thread idles.
+            del job, future, fn, args, kwargs
+            with self._lock:
+                self._busy -= 1
+                if not self._busy:
+                    self._quiet.notify_all()
+                if self._closed:
+                    self._threads -= 1
+                    return
+                self._idle.append(worker)
+
+    def _next(self, worker: _Worker) -> _Job | None:
+        """Wait for work; None means that the thread should end."""
+        try:
+            return worker.inbox.get(timeout=self._idle_seconds)
+        except queue.Empty:
+            pass
+        with self._lock:
+            if worker in self._idle:
+                self._idle.remove(worker)
+                self._threads -= 1
+                return None
+        # Taken from the idle list just now: its job is in the inbox or about to be.
+        return worker.inbox.get()
+
+    def close(self) -> None:
+        """Refuse new work; idle threads end, running functions go on."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            self._threads -= len(idle)
+        for worker in idle:
+            worker.inbox.put(None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing runs.
+
+        :param timeout: seconds, None = for ever.
+        :returns: False when something still runs.
+        """
+        with self._lock:
+            return self._quiet.wait_for(lambda: not self._busy, timeout)
+
+
+class WorkerPools:
+    """The normal pool, and the reserved one for work asked for through the API.
+
+    :raises IncorrectConfiguration: the normal pool is too small for the periodic work.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        group = conf.conductor
+        total = group.workers_pool_size
+        reserved = int(total * group.reserved_workers_pool_percentage / 100)
+        normal = total - reserved
+        needed = group.sync_power_state_workers + 2 * group.periodic_max_workers + 2
+        if needed >= normal:
+            raise errors.IncorrectConfiguration(
+                error=(
+                    f"[conductor]workers_pool_size = {total} leaves {normal} workers beside the "
+                    f"{reserved} reserved ones, but the periodic work needs more than {needed} "
+                    "(sync_power_state_workers + 2 * periodic_max_workers + 2)"
+                )
+            )
+        self.normal = BoundedPool("worker", normal)
+        self.reserved = BoundedPool("reserved", reserved) if reserved else None
+
+    def submit(
+        self, fn: Callable[..., T], *args: Any, reserved_ok: bool = True, **kwargs: Any
+    ) -> Future[T]:
+        """Run ``fn`` in a worker.
+
+        :param reserved_ok: may use the reserved pool when the normal one is full;
+            false for heartbeats and for everything that a periodic starts.
+        :raises NoFreeConductorWorker: no worker is free.
+        """
+        try:
+            return self.normal.submit(fn, *args, **kwargs)
+        except errors.NoFreeConductorWorker:
+            if not reserved_ok or self.reserved is None:
+                raise
+        return self.reserved.submit(fn, *args, **kwargs)
+
+    def each(
+        self,
+        items: Iterable[Item],
+        fn: Callable[[Item], object],
+        workers: int,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Call ``fn`` for every item, at most ``workers`` at a time (W38).
+
+        Runs in the calling thread and in up to ``workers - 1`` workers of the
+        normal pool (fewer when it is busy), and returns when all have ended.
+        An error of one item is logged and does not touch the others.
+
+        :param stop: asked before each item; true ends the loop.
+        """
+        source = iter(items)
+        guard = threading.Lock()
+
+        def drain() -> None:
+            while not stop():
+                with guard:
+                    try:
+                        item = next(source)
+                    except StopIteration:
+                        return
+                try:
+                    fn(item)
+                except Exception:
+                    LOG.exception("Work on one item of a periodic failed")
+
+        futures = []
+        for _ in range(workers - 1):
+            try:
+                futures.append(self.submit(drain, reserved_ok=False))
+            except errors.NoFreeConductorWorker:
+                break
+        drain()
+        for future in futures:
+            future.result()
+
+    def close(self) -> None:
+        """Refuse new work in both pools."""
+        for pool in self._pools():
+            pool.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing runs in either pool; False when the time is over."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for pool in self._pools():
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if not pool.wait(left):
+                return False
+        return True
+
+    def _pools(self) -> list[BoundedPool]:
+        return [self.normal] if self.reserved is None else [self.normal, self.reserved]

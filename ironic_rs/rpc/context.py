@@ -1,0 +1,54 @@
+"""The request context that travels with every RPC and every worker.
+
+Source: specification conductor.md section 1.1 (Context).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_context import context as oslo_context
+
+
+class RequestContext(oslo_context.RequestContext):
+    """Who asks, and under which request id.
+
+    :param is_public_api: the request came through an endpoint without
+        authentication (lookup, heartbeat, ...).
+    :param auth_token_info: what Keystone said about the token (a dict), or None.
+    """
+
+    FROM_DICT_EXTRA_KEYS = ("is_public_api", "auth_token_info")
+
+    def __init__(
+        self,
+        is_public_api: bool = False,
+        auth_token_info: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.is_public_api = bool(is_public_api)
+        self.auth_token_info = auth_token_info
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the context as plain JSON; :meth:`from_dict` takes it back."""
+        values = super().to_dict()
+        # The base class leaves the names out, and logs of the conductor want them.
+        values.update(
+            user_name=self.user_name,
+            project_name=self.project_name,
+            domain_name=self.domain_name,
+            user_domain_name=self.user_domain_name,
+            project_domain_name=self.project_domain_name,
+            is_public_api=self.is_public_api,
+            auth_token_info=self.auth_token_info,
+        )
+        return values
+
+
+def admin_context(global_request_id: str | None = None) -> RequestContext:
+    """Return a context for work that the conductor starts by itself."""
+    return RequestContext(
+        auth_token=None, is_admin=True, overwrite=False, global_request_id=global_request_id
+    )
