@@ -1,0 +1,1 @@
+"""HTTP: the application, its middleware and one controller module per resource."""

@@ -1,0 +1,1 @@
+"""One module per console script: parse the configuration, build, run."""

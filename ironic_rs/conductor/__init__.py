@@ -1,0 +1,1 @@
+"""Owns nodes: locks, worker pools, periodic tasks, steps and flows."""

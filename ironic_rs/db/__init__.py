@@ -1,0 +1,1 @@
+"""Records, queries and migrations: the one room that speaks SQL."""

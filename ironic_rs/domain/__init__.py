@@ -1,0 +1,1 @@
+"""Nouns and rules without input or output: states, steps, fields, errors."""

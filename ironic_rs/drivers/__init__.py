@@ -1,0 +1,1 @@
+"""Hardware types and interfaces: they talk to machines and decide no provision state."""

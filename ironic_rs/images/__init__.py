@@ -1,0 +1,1 @@
+"""Image services, cache, checksums, boot ISOs and config drives."""

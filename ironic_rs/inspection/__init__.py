@@ -1,0 +1,1 @@
+"""What is done with the inventory that an inspected machine sends."""

@@ -1,0 +1,1 @@
+"""Between the API and the conductors: transports, registry, ring and client."""

@@ -1,0 +1,1 @@
+"""Notifications, metrics, sensor data and health."""
