@@ -1,0 +1,177 @@
+"""Lists of rows: wanted columns only, filtered, sorted and cut into pages.
+
+NULL sorts before every value on all three databases, and a page never loses or
+repeats a row because of it (upstream does, data-model.md section 4.3).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from oslo_utils import strutils, uuidutils
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Text,
+    and_,
+    literal,
+    or_,
+    select,
+    type_coerce,
+)
+
+from ironic_rs.db.base import Base, table
+from ironic_rs.db.types import JsonDict, JsonList
+from ironic_rs.domain import errors
+
+Filter = Callable[[Any], ColumnElement[bool]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """How records of one kind are listed.
+
+    :param missing: makes the NotFound error of an identity.
+    :param derived: names that are no columns, with their SQL.
+    :param filters: condition of each filter name, from its value.
+    :param marker: column that names the last row of the page before.
+    """
+
+    model: type[Base]
+    missing: Callable[[Any], errors.IronicError]
+    derived: Mapping[str, ColumnElement[Any]] = dataclasses.field(default_factory=dict)
+    filters: Mapping[str, Filter] = dataclasses.field(default_factory=dict)
+    marker: str = "uuid"
+
+    def column(self, name: str) -> ColumnElement[Any] | None:
+        """SQL of a column or derived name; None for an unknown one."""
+        found: ColumnElement[Any] | None = table(self.model).c.get(name)
+        return self.derived.get(name) if found is None else found
+
+    def where(self, filters: Mapping[str, Any] | None) -> list[ColumnElement[bool]]:
+        """Conditions of the filters.
+
+        :raises ValueError: no such filter (programming error).
+        """
+        conditions = []
+        for name, value in (filters or {}).items():
+            make = self.filters.get(name)
+            if make is None:
+                raise ValueError(f"{self.model.__tablename__} have no filter {name!r}")
+            conditions.append(make(value))
+        return conditions
+
+    def page(
+        self,
+        connection: Connection,
+        columns: Iterable[str],
+        where: Sequence[ColumnElement[bool]] = (),
+        *,
+        limit: int | None = None,
+        marker: str | None = None,
+        sort_key: str = "id",
+        sort_dir: str = "asc",
+    ) -> Sequence[RowMapping]:
+        """One page of rows with these columns (names of columns and derived ones).
+
+        :param limit: most rows to return; None for all.
+        :param marker: identity of the last row of the page before.
+        :raises InvalidParameterValue: unknown sort key or direction.
+        :raises ValueError: unknown column (programming error).
+        """
+        wanted = []
+        for name in columns:
+            column = self.column(name)
+            if column is None:
+                raise ValueError(f"{self.model.__tablename__} have no column {name!r}")
+            wanted.append(column.label(name))
+        rows = table(self.model)
+        statement = select(*wanted).select_from(rows).where(*where)
+
+        if sort_dir not in ("asc", "desc"):
+            raise errors.InvalidParameterValue(
+                err=f"Invalid sort direction: {sort_dir}. Acceptable values are 'asc' or 'desc'."
+            )
+        ascending = sort_dir == "asc"
+        key = self._sort_column(sort_key)
+        if marker is not None:
+            statement = statement.where(self._after(connection, key, marker, ascending))
+        for column in (key, rows.c.id):
+            order = column.asc() if ascending else column.desc()
+            if column is not rows.c.id and connection.dialect.name == "postgresql":
+                order = order.nulls_first() if ascending else order.nulls_last()
+            statement = statement.order_by(order)
+            if key is rows.c.id:
+                break
+        if limit is not None:
+            statement = statement.limit(limit)
+        return connection.execute(statement).mappings().all()
+
+    def _sort_column(self, name: str) -> ColumnElement[Any]:
+        column = self.column(name)
+        if column is None:
+            raise errors.InvalidParameterValue(
+                err=f'The sort_key value "{name}" is an invalid field for sorting'
+            )
+        if isinstance(column.type, JsonDict | JsonList):
+            # Compared as stored: decoding and encoding may give another text.
+            return type_coerce(column, Text())
+        return column
+
+    def _after(
+        self, connection: Connection, key: ColumnElement[Any], marker: str, ascending: bool
+    ) -> ColumnElement[bool]:
+        rows = table(self.model)
+        found = connection.execute(
+            select(key.label("sort_value"), rows.c.id).where(rows.c[self.marker] == marker)
+        ).one_or_none()
+        if found is None:
+            raise self.missing(marker)
+        value, last_id = found
+        beyond = rows.c.id > last_id if ascending else rows.c.id < last_id
+        if key is rows.c.id:
+            return beyond
+        if value is None:
+            same = and_(key.is_(None), beyond)
+            return or_(key.is_not(None), same) if ascending else same
+        known = literal(value, key.type)
+        same = and_(key == known, beyond)
+        return or_(key > known, same) if ascending else or_(key < known, key.is_(None), same)
+
+
+def identity(model: type[Base], ident: int | str) -> ColumnElement[bool]:
+    """Condition that selects a record by its integer id or its uuid.
+
+    :raises InvalidIdentity: neither of them.
+    """
+    columns = table(model).c
+    if isinstance(ident, int):
+        return columns.id == ident
+    if strutils.is_int_like(ident):
+        return columns.id == int(ident)
+    if uuidutils.is_uuid_like(ident):
+        return columns.uuid == str(ident)
+    raise errors.InvalidIdentity(identity=ident)
+
+
+def equals(column: ColumnElement[Any]) -> Filter:
+    """Filter ``column = value``."""
+    return lambda value: column == value if value is not None else column.is_(None)
+
+
+def is_in(column: ColumnElement[Any]) -> Filter:
+    """Filter ``column IN values``."""
+    return lambda values: column.in_(list(values))
+
+
+def is_set(column: ColumnElement[Any]) -> Filter:
+    """Filter ``column IS [NOT] NULL`` for true and false."""
+    return lambda wanted: column.is_not(None) if wanted else column.is_(None)
+
+
+def contains(column: ColumnElement[Any]) -> Filter:
+    """Filter ``column LIKE %text%``; the text's own ``%`` and ``_`` mean themselves."""
+    return lambda text: column.contains(text, autoescape=True)
