@@ -1,0 +1,54 @@
+"""Consoles: switched on and off on request, and kept over deployments and take-overs.
+
+Source: specification conductor.md section 10.15.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oslo_log import log
+
+from ironic_rs.domain import errors
+
+if TYPE_CHECKING:
+    from ironic_rs.conductor.task import Task
+
+LOG = log.getLogger(__name__)
+
+
+def set_console_mode(task: Task, enabled: bool) -> None:
+    """Start or stop the console and record it."""
+    node = task.node
+    try:
+        if enabled:
+            task.driver.console.start_console(task)
+        else:
+            task.driver.console.stop_console(task)
+    except errors.LockLost:
+        raise
+    except Exception as exc:
+        LOG.exception("Node %s: console could not be switched", node.uuid)
+        what = "enabling" if enabled else "disabling"
+        task.history(f"Error {what} the console of node {task.node.uuid}: {exc}", "console")
+        task.save()
+        return
+    node = task.node
+    node.console_enabled = enabled
+    node.last_error = None
+    task.save()
+
+
+def restart(task: Task, event_type: str) -> None:
+    """Start the console again if it is wanted; a failure switches it off (not saved)."""
+    if not task.node.console_enabled:
+        return
+    try:
+        task.driver.console.start_console(task)
+    except errors.LockLost:
+        raise
+    except Exception as exc:
+        LOG.exception("Node %s: console could not be started again", task.node.uuid)
+        node = task.node
+        node.console_enabled = False
+        task.history(f"Failed to restart the console of node {node.uuid}: {exc}", event_type)

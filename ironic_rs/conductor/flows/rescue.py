@@ -1,0 +1,94 @@
+"""Rescue and unrescue.
+
+Source: specification conductor.md section 10.11, defect W12.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oslo_log import log
+
+from ironic_rs.conductor import failures
+from ironic_rs.domain import errors, states, steps
+
+if TYPE_CHECKING:
+    from ironic_rs.conductor.task import Task
+    from ironic_rs.db import models
+
+LOG = log.getLogger(__name__)
+
+
+def drop_password(node: models.Node) -> None:
+    """Forget the rescue password, plain and hashed (not saved)."""
+    node.instance_info.pop("rescue_password", None)
+    node.instance_info.pop("hashed_rescue_password", None)
+
+
+def do_node_rescue(task: Task) -> None:
+    """Boot the rescue ramdisk; the node is in state ``rescuing``."""
+    try:
+        result = task.driver.rescue.rescue(task)
+        if result not in (states.RESCUEWAIT, states.RESCUE):
+            raise errors.InstanceRescueFailure(
+                instance=task.node.instance_uuid,
+                node=task.node.uuid,
+                reason=f"the driver returned {result!r}, which is no result of a rescue",
+            )
+    except errors.LockLost:
+        raise
+    except Exception as exc:
+        drop_password(task.node)
+        _failed(task, "rescue", exc)
+        return
+    task.event("wait" if result == states.RESCUEWAIT else "done")
+
+
+def continue_node_rescue(task: Task) -> None:
+    """The rescue ramdisk is ready: hand it to the tenant's network."""
+    task.event("resume")
+    try:
+        task.driver.rescue.clean_up(task)
+        task.driver.network.configure_tenant_networks(task)
+    except errors.LockLost:
+        raise
+    except Exception as exc:
+        LOG.exception("Node %s: rescue could not be finished", task.node.uuid)
+        failures.rescuing_error_handler(
+            task, f"Failed to finish the rescue of node {task.node.uuid}: {exc}"
+        )
+        return
+    task.event("done")
+
+
+def do_node_unrescue(task: Task) -> None:
+    """Boot the instance again; the node is in state ``unrescuing``."""
+    try:
+        result = task.driver.rescue.unrescue(task)
+        if result != states.ACTIVE:
+            raise errors.InstanceUnrescueFailure(
+                instance=task.node.instance_uuid,
+                node=task.node.uuid,
+                reason=f"the driver returned {result!r} instead of '{states.ACTIVE}'",
+            )
+    except errors.LockLost:
+        raise
+    except Exception as exc:
+        _failed(task, "unrescue", exc)
+        return
+    steps.wipe_token_and_url(task.node)
+    task.event("done")
+
+
+def _failed(task: Task, what: str, exc: Exception) -> None:
+    known = isinstance(exc, errors.IronicError)
+    LOG.error("Node %s: %s failed: %s", task.node.uuid, what, exc, exc_info=not known)
+    reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
+    task.history(f"Failed to {what} node {task.node.uuid}: {reason}", "rescue")
+    failures.fail(task)
+
+
+def rescue_refused(exc: Exception, task: Task, state: str, target: str | None) -> None:
+    """No worker for a rescue: back to the old state, without the password (W12)."""
+    drop_password(task.node)
+    failures.provision_refused(exc, task, state, target)

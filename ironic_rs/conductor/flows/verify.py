@@ -1,0 +1,70 @@
+"""Verification: from enroll to manageable.
+
+Source: specification conductor.md section 10.4, defect W47.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oslo_log import log
+
+from ironic_rs.conductor import failures
+from ironic_rs.conductor.flows import cache, power
+from ironic_rs.conductor.steps import collect
+from ironic_rs.domain import errors, steps
+
+if TYPE_CHECKING:
+    from ironic_rs.conductor.task import Task
+
+LOG = log.getLogger(__name__)
+
+
+def do_node_verify(task: Task) -> None:
+    """Check the power credentials, run the verify steps, and decide."""
+    node = task.node
+    try:
+        task.driver.power.validate(task)
+        power_state = power.real_power_state(task)
+        # Steps may change the machine: never without working credentials (W47).
+        for step in collect.verify_steps(task):
+            _run_step(task, step)
+    except errors.LockLost:
+        raise
+    except Exception as exc:
+        LOG.error(
+            "Node %s failed verification: %s",
+            node.uuid,
+            exc,
+            exc_info=not isinstance(exc, errors.IronicError),
+        )
+        task.history(f"Failed to verify node {node.uuid}: {_text(exc)}", "verify")
+        failures.fail(task)
+        return
+    cache.update(task)
+    node = task.node
+    if power_state != node.power_state:
+        LOG.info(
+            "Node %s: power state corrected from %s to %s",
+            node.uuid,
+            node.power_state,
+            power_state,
+        )
+        node.power_state = power_state
+    task.event("done")
+
+
+def _text(exc: Exception) -> str:
+    return str(exc) if isinstance(exc, errors.IronicError) else f"{type(exc).__name__}: {exc}"
+
+
+def _run_step(task: Task, step: steps.Step) -> None:
+    LOG.info("Node %s: verify step %s", task.node.uuid, steps.step_id(step))
+    try:
+        getattr(task.driver, step["interface"]).execute_verify_step(task, step)
+    except errors.LockLost:
+        raise
+    except Exception as exc:
+        raise errors.NodeVerifyFailure(
+            node=task.node.uuid, reason=f"verify step {steps.step_id(step)}: {_text(exc)}"
+        ) from exc
