@@ -19,48 +19,57 @@ OPTS: list[cfg.Opt] = [
         "memory_consumed_by_agent",
         default=0,
         mutable=True,
-        help="",
+        help=(
+            "Memory in MiB that the ramdisk itself takes. An image that must be held in memory "
+            "has to fit beside it."
+        ),
     ),
     cfg.BoolOpt(
         "stream_raw_images",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "Let the ramdisk write raw images to the disk while it downloads them. Needs "
+            "force_raw_images."
+        ),
     ),
     cfg.IntOpt(
         "post_deploy_get_power_state_retries",
         default=6,
-        help="",
+        help=(
+            "How often to ask, at the end of a deployment, whether the machine has switched "
+            "itself off before it is switched off hard."
+        ),
     ),
     cfg.IntOpt(
         "post_deploy_get_power_state_retry_interval",
         default=5,
-        help="",
+        help="Seconds between two such questions.",
     ),
     cfg.StrOpt(
         "agent_api_version",
         default="v1",
-        help="",
+        help="Version of the ramdisk's command API, part of its URLs.",
     ),
     cfg.StrOpt(
         "deploy_logs_collect",
         default="on_failure",
         choices=["always", "on_failure", "never"],
         mutable=True,
-        help="",
+        help="When to fetch the ramdisk's logs at the end of a deployment or a cleaning.",
     ),
     cfg.StrOpt(
         "deploy_logs_storage_backend",
         default="local",
         choices=["local", "swift"],
         mutable=True,
-        help="",
+        help="Where to keep the ramdisk's logs.",
     ),
     cfg.StrOpt(
         "deploy_logs_local_path",
         default="/var/log/ironic/deploy",
         mutable=True,
-        help="",
+        help="Directory for the ramdisk's logs when they are kept locally.",
     ),
     cfg.StrOpt(
         "deploy_logs_swift_container",
@@ -79,28 +88,35 @@ OPTS: list[cfg.Opt] = [
         default="http",
         choices=["swift", "http", "local"],
         mutable=True,
-        help="",
+        help=(
+            'Where the ramdisk gets images from: "http" directly from the URL in the node or '
+            'the image service, "swift" by a temporary URL, "local" from the web server of the '
+            "conductor, which caches and checks them first."
+        ),
     ),
     cfg.IntOpt(
         "command_timeout",
         default=60,
         mutable=True,
-        help="",
+        help="Seconds that the ramdisk may take to answer a command.",
     ),
     cfg.IntOpt(
         "max_command_attempts",
         default=3,
-        help="",
+        help="How often to send a command to the ramdisk when the connection fails.",
     ),
     cfg.IntOpt(
         "command_wait_attempts",
         default=100,
-        help="",
+        help=(
+            "How often to look whether a command of the ramdisk is done where the conductor "
+            "waits for it."
+        ),
     ),
     cfg.IntOpt(
         "command_wait_interval",
         default=6,
-        help="",
+        help="Seconds between two such looks.",
     ),
     cfg.IntOpt(
         "neutron_agent_poll_interval",
@@ -122,41 +138,50 @@ OPTS: list[cfg.Opt] = [
         "require_tls",
         default=True,
         mutable=True,
-        help="",
+        help="Refuse call-back URLs of ramdisks that do not start with https.",
     ),
     cfg.StrOpt(
         "certificates_path",
         default="/var/lib/ironic/certificates",
-        help="",
+        help=(
+            "Directory where the certificates are kept that ramdisks made for themselves and "
+            "sent with their heartbeats."
+        ),
     ),
     cfg.StrOpt(
         "verify_ca",
         default="True",
-        help="",
+        help=(
+            'How to check the certificate of a ramdisk that sent none: "True" with the system\'s'
+            ' authorities, "False" not at all, or the path of a file or directory of '
+            "authorities."
+        ),
     ),
     cfg.StrOpt(
         "api_ca_file",
-        help="",
+        help="Authorities that a ramdisk is told to check the API's certificate with.",
     ),
     cfg.StrOpt(
         "tls_minimum_version",
         default="1.3",
         choices=["1.2", "1.3"],
-        help="",
+        help="Oldest version of TLS spoken with the ramdisk.",
     ),
     cfg.StrOpt(
         "tls_ciphers",
-        help="",
+        help="OpenSSL cipher list for connections to the ramdisk with TLS 1.2.",
     ),
     cfg.BoolOpt(
         "allow_md5_checksum",
         default=True,
-        help="",
+        help=(
+            "Let the ramdisk accept MD5 checksums of images. MD5 protects against accidents only."
+        ),
     ),
     cfg.BoolOpt(
         "enable_bios_bootloader_install",
         default=False,
-        help="",
+        help="Let the ramdisk install a boot loader on machines that boot by BIOS.",
     ),
 ]
 

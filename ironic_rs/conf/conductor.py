@@ -16,133 +16,159 @@ OPTS: list[cfg.Opt] = [
         "workers_pool_size",
         default=300,
         min=3,
-        help="",
+        help="Number of threads that a conductor works with, in all.",
     ),
     cfg.IntOpt(
         "reserved_workers_pool_percentage",
         default=5,
         min=0,
         max=50,
-        help="",
+        help=(
+            "Part of the threads that is kept for the requests of users, out of reach for "
+            "periodic tasks and heartbeats."
+        ),
     ),
     cfg.IntOpt(
         "heartbeat_interval",
         default=10,
-        help="",
+        help="Seconds between two signs of life that a conductor writes into the database.",
     ),
     cfg.IntOpt(
         "heartbeat_timeout",
         default=60,
         max=315576000,
         mutable=True,
-        help="",
+        help=(
+            "Seconds after the last sign of life at which a conductor counts as dead and its "
+            "nodes move to others. A conductor that cannot write for this long stops its own "
+            "work."
+        ),
     ),
     cfg.IntOpt(
         "sync_power_state_interval",
         default=120,
-        help="",
+        help="Seconds between two looks at the power of all machines; 0 turns them off.",
     ),
     cfg.IntOpt(
         "check_provision_state_interval",
         default=60,
         min=0,
-        help="",
+        help=(
+            "Seconds between two checks for nodes that wait too long for their ramdisk and for "
+            "locks of dead conductors; 0 turns them off."
+        ),
     ),
     cfg.IntOpt(
         "check_rescue_state_interval",
         default=60,
         min=1,
-        help="",
+        help=("Seconds between two checks for nodes that wait too long for their rescue ramdisk."),
     ),
     cfg.IntOpt(
         "check_allocations_interval",
         default=60,
         min=0,
-        help="",
+        help=("Seconds between two looks for allocations whose conductor died; 0 turns them off."),
     ),
     cfg.IntOpt(
         "cache_clean_up_interval",
         default=3600,
         min=0,
-        help="",
+        help="Seconds between two clean-ups of the image caches; 0 turns them off.",
     ),
     cfg.BoolOpt(
         "clear_image_cache_on_deploy_failure",
         default=False,
         mutable=True,
-        help="",
+        help="Drop the cached image of a node whose deployment failed.",
     ),
     cfg.IntOpt(
         "deploy_callback_timeout",
         default=1800,
         min=0,
-        help="",
+        help=("Seconds that a deployment waits for the ramdisk before it fails; 0 waits for ever."),
     ),
     cfg.BoolOpt(
         "force_power_state_during_sync",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "What to do with a machine whose power was changed behind the service's back: bring"
+            " it to the recorded state, or else record what was found."
+        ),
     ),
     cfg.IntOpt(
         "power_state_sync_max_retries",
         default=3,
-        help="",
+        help=(
+            "How often the power of a machine is corrected, or asked for without an answer, "
+            "before the node is put into maintenance."
+        ),
     ),
     cfg.IntOpt(
         "sync_power_state_workers",
         default=8,
         min=1,
-        help="",
+        help="How many machines are asked for their power at the same time.",
     ),
     cfg.IntOpt(
         "periodic_max_workers",
         default=8,
-        help="",
+        help="How many nodes one run of a periodic task may start work on.",
     ),
     cfg.IntOpt(
         "node_locked_retry_attempts",
         default=3,
-        help="",
+        help="How often to try again to lock a node that somebody else has locked.",
     ),
     cfg.IntOpt(
         "node_locked_retry_interval",
         default=1,
-        help="",
+        help="Seconds between two tries to lock a node.",
     ),
     cfg.IntOpt(
         "sync_local_state_interval",
         default=180,
-        help="",
+        help=(
+            "Seconds between two looks for nodes that this conductor has to take over; 0 turns "
+            "them off."
+        ),
     ),
     cfg.StrOpt(
         "configdrive_swift_container",
         default="ironic_configdrive_container",
-        help="",
+        help="Container for config drives that are kept in the object store.",
     ),
     cfg.IntOpt(
         "configdrive_swift_temp_url_duration",
         min=60,
-        help="",
+        help="Seconds that the temporary URL of a config drive is valid.",
     ),
     cfg.IntOpt(
         "inspect_wait_timeout",
         default=1800,
         min=0,
-        help="",
+        help=(
+            "Seconds that an inspection waits for the ramdisk before it fails; 0 waits for ever."
+        ),
     ),
     cfg.BoolOpt(
         "automated_clean",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "Clean machines before they become available. A node's own automated_clean comes first."
+        ),
     ),
     cfg.StrOpt(
         "automated_cleaning_step_source",
         default="autogenerated",
         choices=["autogenerated", "runbook", "hybrid"],
         mutable=True,
-        help="",
+        help=(
+            "Where the steps of automated cleaning come from: the priorities of the drivers, a "
+            "runbook, or a runbook where there is one and else the priorities."
+        ),
     ),
     cfg.StrOpt(
         "automated_cleaning_runbook",
@@ -171,105 +197,114 @@ OPTS: list[cfg.Opt] = [
         "allow_provisioning_in_maintenance",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "Let a node in maintenance go on with what it is in the middle of. When off, its "
+            "operation is aborted at the next heartbeat."
+        ),
     ),
     cfg.IntOpt(
         "clean_callback_timeout",
         default=1800,
         min=0,
-        help="",
+        help=("Seconds that a cleaning waits for the ramdisk before it fails; 0 waits for ever."),
     ),
     cfg.IntOpt(
         "service_callback_timeout",
         default=1800,
         min=0,
-        help="",
+        help=("Seconds that a servicing waits for the ramdisk before it fails; 0 waits for ever."),
     ),
     cfg.IntOpt(
         "rescue_callback_timeout",
         default=1800,
         min=0,
-        help="",
+        help=("Seconds that a rescue waits for the ramdisk before it fails; 0 waits for ever."),
     ),
     cfg.IntOpt(
         "soft_power_off_timeout",
         default=600,
         min=1,
         mutable=True,
-        help="",
+        help="Seconds that a machine may take to shut its operating system down.",
     ),
     cfg.IntOpt(
         "power_state_change_timeout",
         default=60,
         min=2,
         mutable=True,
-        help="",
+        help="Seconds that a machine may take to switch its power on or off.",
     ),
     cfg.IntOpt(
         "power_failure_recovery_interval",
         default=300,
         min=0,
-        help="",
+        help=(
+            "Seconds between two tries to reach machines that were put into maintenance because"
+            " their power could not be read; 0 turns them off."
+        ),
     ),
     cfg.StrOpt(
         "conductor_group",
         default="",
-        help="",
+        help="Group of this conductor. It manages the nodes of the same group only.",
     ),
     cfg.BoolOpt(
         "allow_deleting_available_nodes",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "Let available nodes be deleted. When off, only nodes in enroll, manageable and "
+            "adopt failed can."
+        ),
     ),
     cfg.BoolOpt(
         "enable_mdns",
         default=False,
-        help="",
+        help="Announce the API by multicast DNS.",
     ),
     cfg.StrOpt(
         "deploy_kernel",
         mutable=True,
-        help="",
+        help="Kernel of the deployment ramdisk for nodes without their own.",
     ),
     cfg.StrOpt(
         "deploy_ramdisk",
         mutable=True,
-        help="",
+        help="Deployment ramdisk for nodes without their own.",
     ),
     cfg.DictOpt(
         "deploy_kernel_by_arch",
         default={},
         mutable=True,
-        help="",
+        help="As deploy_kernel, by the cpu_arch of the node; comes before it.",
     ),
     cfg.DictOpt(
         "deploy_ramdisk_by_arch",
         default={},
         mutable=True,
-        help="",
+        help="As deploy_ramdisk, by the cpu_arch of the node; comes before it.",
     ),
     cfg.StrOpt(
         "rescue_kernel",
         mutable=True,
-        help="",
+        help="Kernel of the rescue ramdisk for nodes without their own.",
     ),
     cfg.StrOpt(
         "rescue_ramdisk",
         mutable=True,
-        help="",
+        help="Rescue ramdisk for nodes without their own.",
     ),
     cfg.DictOpt(
         "rescue_kernel_by_arch",
         default={},
         mutable=True,
-        help="",
+        help="As rescue_kernel, by the cpu_arch of the node; comes before it.",
     ),
     cfg.DictOpt(
         "rescue_ramdisk_by_arch",
         default={},
         mutable=True,
-        help="",
+        help="As rescue_ramdisk, by the cpu_arch of the node; comes before it.",
     ),
     cfg.StrOpt(
         "rescue_password_hash_algorithm",
@@ -287,119 +322,142 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "bootloader",
         mutable=True,
-        help="",
+        help=(
+            "EFI system partition image with a boot loader for nodes without their own, as a "
+            "URL or an image of the image service."
+        ),
     ),
     cfg.MultiOpt(
         "clean_step_priority_override",
         item_type=types.Dict(),
-        help="",
+        help=(
+            "New priority of a clean step, as interface.step:priority; 0 leaves the step out of"
+            " automated cleaning. May be given several times."
+        ),
     ),
     cfg.BoolOpt(
         "node_history",
         default=True,
         mutable=True,
-        help="",
+        help="Keep a history of what went wrong on each node.",
     ),
     cfg.IntOpt(
         "node_history_max_entries",
         default=300,
         min=0,
         mutable=True,
-        help="",
+        help="How many entries of its history a node keeps; 0 keeps all.",
     ),
     cfg.IntOpt(
         "node_history_cleanup_interval",
         default=86400,
         min=0,
-        help="",
+        help="Seconds between two clean-ups of the history; 0 turns them off.",
     ),
     cfg.IntOpt(
         "node_history_cleanup_batch_count",
         default=1000,
         min=0,
-        help="",
+        help="How many entries of the history one clean-up removes.",
     ),
     cfg.IntOpt(
         "node_history_minimum_days",
         default=0,
         min=0,
         mutable=True,
-        help="",
+        help=(
+            "Entries of the history younger than this many days are kept, however many there are."
+        ),
     ),
     cfg.IntOpt(
         "conductor_cleanup_interval",
         default=86400,
         min=0,
-        help="",
+        help=("Seconds between two looks for conductors that are gone for good; 0 turns them off."),
     ),
     cfg.IntOpt(
         "conductor_cleanup_timeout",
         default=1209600,
         min=60,
         mutable=True,
-        help="",
+        help=(
+            "Seconds after its last sign of life at which the record of a dead conductor is "
+            "removed. At least three times heartbeat_timeout."
+        ),
     ),
     cfg.IntOpt(
         "conductor_cleanup_batch_size",
         default=50,
         min=1,
         mutable=True,
-        help="",
+        help="How many records of dead conductors one clean-up removes.",
     ),
     cfg.MultiOpt(
         "verify_step_priority_override",
         item_type=types.Dict(),
         mutable=True,
-        help="",
+        help=(
+            "New priority of a verify step, as interface.step:priority; 0 leaves the step out. "
+            "May be given several times."
+        ),
     ),
     cfg.BoolOpt(
         "automatic_lessee",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "Make the project that deploys a node its lessee. Superseded by "
+            "automatic_lessee_source."
+        ),
     ),
     cfg.StrOpt(
         "automatic_lessee_source",
         default="instance",
         choices=["instance", "request", "none"],
         mutable=True,
-        help="",
+        help=(
+            "Whom a deployment makes the lessee of a node without one: the project named in the"
+            " instance's information, the project of the request, or nobody."
+        ),
     ),
     cfg.IntOpt(
         "max_concurrent_deploy",
         default=250,
         min=1,
         mutable=True,
-        help="",
+        help="How many nodes may be deployed at the same time; more are refused.",
     ),
     cfg.IntOpt(
         "max_concurrent_clean",
         default=50,
         min=1,
         mutable=True,
-        help="",
+        help=("How many nodes may be deleted and cleaned at the same time; more are refused."),
     ),
     cfg.BoolOpt(
         "max_concurrent_per_conductor_group",
         default=False,
         mutable=True,
-        help="",
+        help=(
+            "Count max_concurrent_deploy and max_concurrent_clean for each conductor group by "
+            "itself."
+        ),
     ),
     cfg.BoolOpt(
         "poweroff_in_cleanfail",
         default=False,
-        help="",
+        help="Switch machines off whose cleaning failed.",
     ),
     cfg.BoolOpt(
         "poweroff_in_servicefail",
         default=False,
-        help="",
+        help="Switch machines off whose servicing failed.",
     ),
     cfg.BoolOpt(
         "permit_child_node_step_async_result",
         default=False,
         mutable=True,
-        help="",
+        help=("Let steps on child nodes go on in the background. When off, such a step fails."),
     ),
     cfg.IntOpt(
         "max_conductor_wait_step_seconds",
@@ -407,90 +465,107 @@ OPTS: list[cfg.Opt] = [
         min=0,
         max=1800,
         mutable=True,
-        help="",
+        help=(
+            "Longest time in seconds that the reserved wait step may take. It holds a thread "
+            "for that long."
+        ),
     ),
     cfg.ListOpt(
         "disallowed_deployment_boot_modes",
         default=[],
         item_type=types.String(choices=["uefi", "bios"]),
         mutable=True,
-        help="",
+        help="Boot modes with which a node is not deployed.",
     ),
     cfg.BoolOpt(
         "disable_deep_image_inspection",
         default=False,
-        help="",
+        help=("Do not look into images for dangerous contents, such as references to other files."),
     ),
     cfg.BoolOpt(
         "conductor_always_validates_images",
         default=False,
-        help="",
+        help=(
+            "Let the conductor download and check every image, also those that the ramdisk "
+            "fetches itself."
+        ),
     ),
     cfg.ListOpt(
         "permitted_image_formats",
         default=["raw", "gpt", "qcow2", "iso"],
         mutable=True,
-        help="",
+        help="Formats of images that are accepted for deployment.",
     ),
     cfg.BoolOpt(
         "disable_file_checksum",
         default=False,
-        help="",
+        help="Do not compute checksums of images that are given as file:// URLs.",
     ),
     cfg.BoolOpt(
         "disable_support_for_checksum_files",
         default=False,
-        help="",
+        help="Do not accept the URL of a file of checksums as the checksum of an image.",
     ),
     cfg.BoolOpt(
         "disable_zstandard_decompression",
         default=False,
-        help="",
+        help="Do not decompress images that are compressed by zstandard.",
     ),
     cfg.ListOpt(
         "file_url_allowed_paths",
         item_type=ImageDirectory(),
         default=["/var/lib/ironic"],
-        help="",
+        help=(
+            "Directories below which images may be given as file:// URLs. System directories "
+            "are never allowed."
+        ),
     ),
     cfg.IntOpt(
         "graceful_shutdown_timeout",
         default=60,
         deprecated_opts=[cfg.DeprecatedOpt("graceful_shutdown_timeout", group="DEFAULT")],
-        help="",
+        help=(
+            "Seconds that a stopping conductor waits for its running operations; 0 waits for ever."
+        ),
     ),
     cfg.DictOpt(
         "bootloader_by_arch",
         default={},
-        help="",
+        help="As bootloader, by the cpu_arch of the node; comes before it.",
     ),
     cfg.BoolOpt(
         "disable_configdrive_check",
         default=False,
         mutable=True,
-        help="",
+        help="Do not look whether the network data of a config drive are usable.",
     ),
     cfg.BoolOpt(
         "disable_metadata_mtu_check",
         default=False,
         mutable=True,
-        help="",
+        help="Accept network data of a config drive whose links have no MTU.",
     ),
     cfg.BoolOpt(
         "error_on_ramdisk_config_inconsistency",
         default=False,
         mutable=True,
-        help="",
+        help=(
+            "Fail when a node has only one of a kernel and a ramdisk of its own, instead of "
+            "taking both from the configuration."
+        ),
     ),
     cfg.BoolOpt(
         "record_step_flows_in_history",
         default=True,
-        help="",
+        help=(
+            "Write the beginning and the end of every sequence of steps into the history of the"
+            " node."
+        ),
     ),
     cfg.BoolOpt(
         "log_step_flows_to_syslog",
         default=False,
-        help="",
+        help="Write the beginning and the end of every sequence of steps into the log.",
     ),
     cfg.BoolOpt(
         "enable_trait_based_networking",
@@ -516,12 +591,12 @@ OPTS: list[cfg.Opt] = [
         "enable_health_monitoring",
         default=True,
         mutable=True,
-        help="",
+        help="Read the health of machines together with their power.",
     ),
     cfg.BoolOpt(
         "disable_kernel_parameter_parsing",
         default=False,
-        help="",
+        help=("Accept kernel parameters of nodes as they are, without looking at their syntax."),
     ),
 ]
 

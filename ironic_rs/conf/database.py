@@ -14,17 +14,17 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "mysql_engine",
         default="InnoDB",
-        help="",
+        help="Storage engine of the tables in MySQL and MariaDB.",
     ),
     cfg.BoolOpt(
         "sqlite_retries",
         default=True,
-        help="",
+        help="Try again when SQLite says that the database is locked.",
     ),
     cfg.IntOpt(
         "sqlite_max_wait_for_retry",
         default=10,
-        help="",
+        help="Seconds to go on trying when SQLite says that the database is locked.",
     ),
 ]
 

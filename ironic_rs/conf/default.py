@@ -17,12 +17,20 @@ OPTS: list[cfg.Opt] = [
         "auth_strategy",
         default="keystone",
         choices=["noauth", "keystone", "http_basic"],
-        help="",
+        help=(
+            'How the API knows its callers. "keystone" validates tokens and enforces the '
+            'policy; "http_basic" asks for a name and password of http_basic_auth_user_file; '
+            '"noauth" lets everyone do everything and is for development and for stand-alone '
+            "use behind another gate."
+        ),
     ),
     cfg.StrOpt(
         "http_basic_auth_user_file",
         default="/etc/ironic/htpasswd",
-        help="",
+        help=(
+            "File of names and bcrypt password hashes in the form that Apache's htpasswd "
+            'writes, used when auth_strategy is "http_basic". It is read again when it changes.'
+        ),
     ),
     cfg.BoolOpt(
         "allow_image_access_via_auth_token",
@@ -32,28 +40,37 @@ OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
         "ignore_project_check_for_admin_tasks",
         default=True,
-        help="",
+        help="Whether an administrator's request may be made without a project.",
     ),
     cfg.BoolOpt(
         "debug_tracebacks_in_api",
         default=False,
-        help="",
+        help=(
+            "Put the traceback into the answer to a request that fails with an internal error. "
+            "Shows internals to callers: for development."
+        ),
     ),
     cfg.BoolOpt(
         "pecan_debug",
         default=False,
-        help="",
+        help=(
+            "Turn on the debugger of the web framework. Lets callers see and do too much: for "
+            "development."
+        ),
     ),
     cfg.StrOpt(
         "default_resource_class",
         mutable=True,
-        help="",
+        help="Resource class of nodes that are created without one.",
     ),
     cfg.StrOpt(
         "default_conductor_group",
         default="",
         mutable=True,
-        help="",
+        help=(
+            "Conductor group of nodes that are created without one. Letters, digits, dots, "
+            "underscores and hyphens; case does not matter."
+        ),
     ),
     cfg.BoolOpt(
         "use_rpc_for_database",
@@ -63,143 +80,205 @@ OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "enabled_hardware_types",
         default=["ipmi", "redfish"],
-        help="",
+        help=(
+            "Hardware types that a conductor loads. One that cannot be loaded stops the start. "
+            "All conductors of a group should load the same."
+        ),
     ),
     cfg.ListOpt(
         "enabled_bios_interfaces",
         default=["no-bios", "redfish"],
-        help="",
+        help="Names of the bios interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_bios_interface",
-        help="",
+        help=(
+            "The bios interface of nodes that are created without one. When unset, the first "
+            "one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_boot_interfaces",
         default=["ipxe", "pxe", "redfish-virtual-media"],
-        help="",
+        help="Names of the boot interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_boot_interface",
-        help="",
+        help=(
+            "The boot interface of nodes that are created without one. When unset, the first "
+            "one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_console_interfaces",
         default=["no-console"],
-        help="",
+        help="Names of the console interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_console_interface",
-        help="",
+        help=(
+            "The console interface of nodes that are created without one. When unset, the first"
+            " one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_deploy_interfaces",
         default=["autodetect", "direct", "ramdisk", "bootc"],
-        help="",
+        help="Names of the deploy interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_deploy_interface",
-        help="",
+        help=(
+            "The deploy interface of nodes that are created without one. When unset, the first "
+            "one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "autodetect_deploy_interfaces",
         default=["ramdisk", "bootc", "direct"],
-        help="",
+        help=(
+            'Deploy interfaces among which the "autodetect" one chooses, in this order. The '
+            "last is taken when none of the others fits."
+        ),
     ),
     cfg.ListOpt(
         "enabled_firmware_interfaces",
         default=["no-firmware"],
-        help="",
+        help="Names of the firmware interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_firmware_interface",
-        help="",
+        help=(
+            "The firmware interface of nodes that are created without one. When unset, the "
+            "first one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_inspect_interfaces",
         default=["no-inspect", "redfish"],
-        help="",
+        help="Names of the inspect interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_inspect_interface",
-        help="",
+        help=(
+            "The inspect interface of nodes that are created without one. When unset, the first"
+            " one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_management_interfaces",
-        help="",
+        help=(
+            "Names of the management interfaces that a conductor loads. All that the enabled "
+            "hardware types prefer are loaded when unset."
+        ),
     ),
     cfg.StrOpt(
         "default_management_interface",
-        help="",
+        help=(
+            "The management interface of nodes that are created without one. When unset, the "
+            "first one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_network_interfaces",
         default=["flat", "noop"],
-        help="",
+        help="Names of the network interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_network_interface",
-        help="",
+        help=(
+            "The network interface of nodes that are created without one. When unset, the first"
+            " one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_power_interfaces",
-        help="",
+        help=(
+            "Names of the power interfaces that a conductor loads. All that the enabled "
+            "hardware types prefer are loaded when unset."
+        ),
     ),
     cfg.StrOpt(
         "default_power_interface",
-        help="",
+        help=(
+            "The power interface of nodes that are created without one. When unset, the first "
+            "one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_raid_interfaces",
         default=["agent", "no-raid", "redfish"],
-        help="",
+        help="Names of the raid interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_raid_interface",
-        help="",
+        help=(
+            "The raid interface of nodes that are created without one. When unset, the first "
+            "one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_rescue_interfaces",
         default=["no-rescue"],
-        help="",
+        help="Names of the rescue interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_rescue_interface",
-        help="",
+        help=(
+            "The rescue interface of nodes that are created without one. When unset, the first "
+            "one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_storage_interfaces",
         default=["cinder", "noop"],
-        help="",
+        help="Names of the storage interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_storage_interface",
         default="noop",
-        help="",
+        help=(
+            "The storage interface of nodes that are created without one. When unset, the first"
+            " one enabled that the hardware type prefers."
+        ),
     ),
     cfg.ListOpt(
         "enabled_vendor_interfaces",
         default=["ipmitool", "redfish", "no-vendor"],
-        help="",
+        help="Names of the vendor interfaces that a conductor loads.",
     ),
     cfg.StrOpt(
         "default_vendor_interface",
-        help="",
+        help=(
+            "The vendor interface of nodes that are created without one. When unset, the first "
+            "one enabled that the hardware type prefers."
+        ),
     ),
     cfg.IntOpt(
         "log_in_db_max_size",
         default=4096,
-        help="",
+        help=(
+            "How many characters of an error are kept in the last_error and maintenance_reason "
+            "of a node."
+        ),
     ),
     cfg.IntOpt(
         "hash_partition_exponent",
         default=5,
-        help="",
+        help=(
+            "The hash ring gets 2 to the power of this number of partitions per conductor. A "
+            "larger number spreads nodes more evenly and costs more memory and time. Must be "
+            "equal in all services."
+        ),
     ),
     cfg.IntOpt(
         "hash_ring_reset_interval",
         default=15,
-        help="",
+        help=(
+            "Age in seconds at which a service looks again which conductors are alive. A "
+            "stopping conductor also goes on to answer for this long, so that nobody calls into"
+            " the void."
+        ),
     ),
     cfg.StrOpt(
         "hash_ring_algorithm",
@@ -220,47 +299,65 @@ OPTS: list[cfg.Opt] = [
             "shake_128",
             "shake_256",
         ],
-        help="",
+        help=(
+            "Hash function of the ring. Must be equal in all services; changing it moves most "
+            "nodes to another conductor."
+        ),
     ),
     cfg.BoolOpt(
         "force_raw_images",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "Convert images to raw when they are put into the conductor's cache, so that the "
+            "ramdisk can write them to the disk without a copy in its memory."
+        ),
     ),
     cfg.FloatOpt(
         "raw_image_growth_factor",
         default=2.0,
         min=1.0,
-        help="",
+        help=(
+            "How much larger than its download an image of unknown virtual size is assumed to "
+            "become when it is converted to raw, for the check of free disk space."
+        ),
     ),
     cfg.StrOpt(
         "isolinux_bin",
         default="/usr/lib/syslinux/isolinux.bin",
-        help="",
+        help="Boot loader that goes into boot ISOs for BIOS machines.",
     ),
     cfg.StrOpt(
         "isolinux_config_template",
         default="$pybasedir/common/isolinux_config.template",
-        help="",
+        help="Template of the boot loader configuration in boot ISOs for BIOS machines.",
     ),
     cfg.StrOpt(
         "grub_config_path",
         default="EFI/BOOT/grub.cfg",
-        help="",
+        help=(
+            "Where in a boot ISO for UEFI machines the GRUB configuration is put. Depends on "
+            "how the GRUB in esp_image was built."
+        ),
     ),
     cfg.StrOpt(
         "grub_config_template",
         default="$pybasedir/common/grub_conf.template",
-        help="",
+        help="Template of the GRUB configuration in boot ISOs for UEFI machines.",
     ),
     cfg.StrOpt(
         "ldlinux_c32",
-        help="",
+        help=(
+            "Library that newer versions of isolinux need beside isolinux_bin. Found by itself "
+            "in the usual places when unset."
+        ),
     ),
     cfg.StrOpt(
         "esp_image",
-        help="",
+        help=(
+            "EFI system partition image with the boot loader for boot ISOs for UEFI machines, "
+            "used for nodes without a bootloader of their own."
+        ),
     ),
     cfg.BoolOpt(
         "parallel_image_downloads",
@@ -272,17 +369,23 @@ OPTS: list[cfg.Opt] = [
         "image_download_concurrency",
         default=20,
         min=1,
-        help="",
+        help="How many images a conductor downloads and converts at the same time.",
     ),
     cfg.StrOpt(
         "my_ip",
         default=netutils.get_my_ipv4(),
         sample_default="127.0.0.1",
-        help="",
+        help=(
+            "IPv4 address of this host as machines see it, for URLs given to them. Found from "
+            "the default route when unset."
+        ),
     ),
     cfg.StrOpt(
         "my_ipv6",
-        help="",
+        help=(
+            "IPv6 address of this host as machines see it, for URLs given to machines whose BMC"
+            " has an IPv6 address."
+        ),
     ),
     cfg.StrOpt(
         "notification_level",
@@ -298,29 +401,35 @@ OPTS: list[cfg.Opt] = [
         "pybasedir",
         default=str(Path(__file__).resolve().parents[1]),
         sample_default="<directory of the installed package>",
-        help="",
+        help=("Directory of the installed package, to which the packaged files are relative."),
     ),
     cfg.StrOpt(
         "bindir",
         default="$pybasedir/bin",
-        help="",
+        help="Directory of the installed programs.",
     ),
     cfg.StrOpt(
         "state_path",
         default="$pybasedir",
-        help="",
+        help=(
+            "Directory that the default database is kept in. Set it to a directory that "
+            "survives an upgrade of the package, such as /var/lib/ironic."
+        ),
     ),
     cfg.StrOpt(
         "default_portgroup_mode",
         default="active-backup",
         mutable=True,
-        help="",
+        help="Bonding mode of port groups that are created without one.",
     ),
     cfg.StrOpt(
         "host",
         default=socket.getfqdn(),
         sample_default="localhost",
-        help="",
+        help=(
+            "Name of this conductor: what it is registered and called by, and what it writes on"
+            " the nodes that it locks. Must be unique and must not change while it holds locks."
+        ),
     ),
     cfg.StrOpt(
         "pin_release_version",
@@ -388,85 +497,107 @@ OPTS: list[cfg.Opt] = [
             "zed",
         ],
         mutable=True,
-        help="",
+        help=(
+            "Release whose API, RPC and records to speak during an upgrade, while older "
+            "services are still running. Remove it when all are upgraded."
+        ),
     ),
     cfg.StrOpt(
         "rpc_transport",
         default="oslo",
         choices=["oslo", "json-rpc", "none"],
-        help="",
+        help=(
+            'How services call each other: "oslo" by the message broker of transport_url, '
+            '"none" inside one process, for ironic-rs alone.'
+        ),
     ),
     cfg.BoolOpt(
         "minimum_memory_warning_only",
         default=False,
         mutable=True,
-        help="",
+        help="Only log a warning when memory is short instead of waiting and failing.",
     ),
     cfg.IntOpt(
         "minimum_required_memory",
         default=1024,
         mutable=True,
-        help="",
+        help=(
+            "Free memory in MiB that must be there before an image is converted or an ISO is "
+            "built; 0 turns the check off."
+        ),
     ),
     cfg.IntOpt(
         "minimum_memory_wait_time",
         default=15,
         mutable=True,
-        help="",
+        help="Seconds between two looks at the free memory.",
     ),
     cfg.IntOpt(
         "minimum_memory_wait_retries",
         default=6,
         mutable=True,
-        help="",
+        help="How often to look at the free memory before the operation fails.",
     ),
     cfg.IntOpt(
         "drain_shutdown_timeout",
         default=1800,
         mutable=True,
-        help="",
+        help=(
+            "Seconds that a conductor waits for its running operations when it is drained "
+            "(SIGUSR2); 0 waits for ever."
+        ),
     ),
     cfg.StrOpt(
         "tempdir",
         default=tempfile.gettempdir(),
         sample_default="/tmp",
-        help="",
+        help=(
+            "Directory of temporary files. Needs room for images that are converted and ISOs "
+            "that are built."
+        ),
     ),
     cfg.StrOpt(
         "webserver_verify_ca",
         default="True",
         mutable=True,
-        help="",
+        help=(
+            'How to check the certificate of image servers: "True" with the system\'s '
+            'authorities, "False" not at all, or the path of a file or directory of '
+            "authorities."
+        ),
     ),
     cfg.IntOpt(
         "webserver_connection_timeout",
         default=60,
-        help="",
+        help=(
+            "Seconds that an image server may take to accept a connection and between two "
+            "pieces of a download."
+        ),
     ),
     cfg.IntOpt(
         "webserver_verify_timeout",
         default=5,
-        help="",
+        help="Seconds that an image server may take to answer whether an image exists.",
     ),
     cfg.StrOpt(
         "webserver_tls_minimum_version",
         default="1.3",
         choices=["1.2", "1.3"],
-        help="",
+        help="Oldest version of TLS spoken with image servers.",
     ),
     cfg.StrOpt(
         "webserver_tls_ciphers",
-        help="",
+        help="OpenSSL cipher list for connections to image servers with TLS 1.2.",
     ),
     cfg.BoolOpt(
         "rbac_service_role_elevated_access",
         default=False,
-        help="",
+        help=("Let callers with the service role see and change the resources of all projects."),
     ),
     cfg.StrOpt(
         "rbac_service_project_name",
         default="service",
-        help="",
+        help="Project whose users with the service role are system-wide services.",
     ),
 ]
 

@@ -15,64 +15,78 @@ OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         "status_check_period",
         default=60,
-        help="",
+        help="Seconds between two looks at running inspections; 0 turns them off.",
     ),
     cfg.BoolOpt(
         "force_dhcp",
         default=False,
-        help="",
+        help="Let the ramdisk ask for addresses by DHCP on all its network cards.",
     ),
     cfg.Opt(
         "extra_kernel_params",
         type=KernelParameters(),
         default="",
-        help="",
+        help="Kernel parameters for ramdisks that inspect.",
     ),
     cfg.BoolOpt(
         "power_off",
         default=True,
-        help="",
+        help="Switch a machine off after its inspection.",
     ),
     cfg.StrOpt(
         "callback_endpoint_override",
-        help="",
+        help="URL that ramdisks send their inventory to, where it is not that of the API.",
     ),
     cfg.BoolOpt(
         "require_managed_boot",
         default=True,
-        help="",
+        help="Refuse to inspect machines whose boot this service cannot control.",
     ),
     cfg.StrOpt(
         "add_ports",
         default="pxe",
         choices=["all", "active", "pxe", "disabled"],
-        help="",
+        help=(
+            "For which network cards of an inspected machine ports are created: all, those with"
+            " an address, those that the machine booted from, or none."
+        ),
     ),
     cfg.StrOpt(
         "keep_ports",
         default="all",
         choices=["all", "present", "added"],
-        help="",
+        help=(
+            "Which ports of an inspected node stay: all, those of network cards that are "
+            "present, or those that add_ports selects."
+        ),
     ),
     cfg.BoolOpt(
         "update_pxe_enabled",
         default=True,
-        help="",
+        help=(
+            "Set pxe_enabled of ports according to the network card that the machine booted from."
+        ),
     ),
     cfg.BoolOpt(
         "pre_create_ports",
         default=True,
-        help="",
+        help=(
+            "Create ports for the addresses that the driver can see before an in-band "
+            "inspection starts."
+        ),
     ),
     cfg.StrOpt(
         "default_hooks",
         default="ramdisk-error,validate-interfaces,ports,architecture",
-        help="",
+        help="Hooks that hooks stands for when it is not changed.",
     ),
     cfg.StrOpt(
         "hooks",
         default="$default_hooks",
-        help="",
+        help=(
+            "Hooks that work on the inventory of an inspected machine, in this order. "
+            "$default_hooks can be a part."
+        ),
     ),
     cfg.StrOpt(
         "known_accelerators",

@@ -14,12 +14,12 @@ OPTS: list[cfg.Opt] = [
         "data_backend",
         default="database",
         choices=["none", "database", "swift"],
-        help="",
+        help="Where the inventory of inspected machines is kept.",
     ),
     cfg.StrOpt(
         "swift_data_container",
         default="introspection_data_container",
-        help="",
+        help="Container for inventories that are kept in the object store.",
     ),
 ]
 

@@ -16,37 +16,66 @@ OPTS: list[cfg.Opt] = [
         "connection_attempts",
         default=5,
         min=1,
-        help="",
+        help=(
+            "How often a request is sent to a BMC that cannot be reached, within operation_timeout."
+        ),
     ),
     cfg.IntOpt(
         "connection_retry_interval",
         default=4,
         min=1,
-        help="",
+        help="Seconds between these attempts.",
     ),
     cfg.IntOpt(
         "connect_timeout",
         default=30,
         min=1,
-        help="",
+        help="Seconds to wait for the TCP connection to a BMC.",
     ),
     cfg.IntOpt(
         "read_timeout",
         default=60,
         min=1,
-        help="",
+        help="Seconds to wait for the answer of a connected BMC.",
     ),
     cfg.IntOpt(
         "connection_cache_size",
         default=1000,
         min=0,
-        help="",
+        help=(
+            "Sessions of idle BMCs that are kept. A BMC used within the last two power-sync "
+            "intervals always keeps its session and connection, whatever the number of nodes. "
+            "0: log in and out for each operation."
+        ),
+    ),
+    cfg.IntOpt(
+        "operation_timeout",
+        min=1,
+        help=(
+            "Seconds that a BMC may stay silent, or answer that it is busy, before the "
+            "operation fails: connects, retries, waits and a new log-in included. Each "
+            "answer starts the time anew. Default: the larger of connect_timeout and "
+            "read_timeout. An option of this product only."
+        ),
+    ),
+    cfg.IntOpt(
+        "connections_per_bmc",
+        default=1,
+        min=1,
+        help=(
+            "Most requests at a time to one BMC, and connections kept to it. Raise it for "
+            "managers of many machines behind one address that bear it. An option of this "
+            "product only."
+        ),
     ),
     cfg.StrOpt(
         "auth_type",
         default="auto",
         choices=["basic", "session", "auto"],
-        help="",
+        help=(
+            "How to log in: HTTP Basic, a Redfish session, or a session with Basic as the "
+            "fallback for BMCs without session service (auto)."
+        ),
     ),
     cfg.BoolOpt(
         "use_swift",
@@ -71,12 +100,16 @@ OPTS: list[cfg.Opt] = [
         type=KernelParameters(),
         default="nofb vga=normal",
         mutable=True,
-        help="",
+        help=(
+            "Kernel parameters of the ramdisk, before those that the service adds itself. "
+            "kernel_append_params of instance_info or driver_info takes its place; %default% "
+            "there stands for this value."
+        ),
     ),
     cfg.IntOpt(
         "file_permission",
         default=420,
-        help="",
+        help="Permission bits of published boot images.",
     ),
     cfg.IntOpt(
         "firmware_update_status_interval",
@@ -94,7 +127,10 @@ OPTS: list[cfg.Opt] = [
         "firmware_update_wait_unresponsive_bmc",
         default=0,
         min=0,
-        help="",
+        help=(
+            "Seconds to wait for a BMC after an update of its firmware, unless driver_info "
+            "says otherwise."
+        ),
     ),
     cfg.IntOpt(
         "firmware_update_required_successes",
@@ -167,76 +203,95 @@ OPTS: list[cfg.Opt] = [
         "boot_mode_config_timeout",
         default=900,
         min=0,
-        help="",
+        help=(
+            "Seconds to wait for a change of boot mode or secure boot to take effect, the "
+            "reboots it needs included. 0: do not wait."
+        ),
     ),
     cfg.StrOpt(
         "verify_ca",
-        help="",
+        help=(
+            "File or directory of trusted certificates, or a boolean, for nodes whose "
+            "driver_info has no redfish_verify_ca or plain true."
+        ),
     ),
     cfg.StrOpt(
         "tls_minimum_version",
         choices=["1.1", "1.2", "1.3"],
-        help="",
+        help="Lowest TLS version to a BMC, unless driver_info says otherwise.",
     ),
     cfg.StrOpt(
         "tls_ciphers",
-        help="",
+        help=(
+            "Allowed TLS ciphers to a BMC in OpenSSL's format, unless driver_info says otherwise."
+        ),
     ),
     cfg.BoolOpt(
         "enable_verify_bmc_clock",
         default=False,
-        help="",
+        help=(
+            "Check the clock of the BMC when a node is verified, and set it when it is more "
+            "than a second off."
+        ),
     ),
     cfg.StrOpt(
         "default_inspection_hooks",
         default="validate-interfaces,ports,architecture",
-        help="",
+        help="Value of $default_inspection_hooks in inspection_hooks.",
     ),
     cfg.StrOpt(
         "inspection_hooks",
         default="$default_inspection_hooks",
-        help="",
+        help="Hooks run on the inventory of out-of-band inspection, in order.",
     ),
     cfg.IntOpt(
         "post_boot_retry_attempts",
         default=6,
         min=1,
-        help="",
+        help=(
+            "How often a change of boot settings is tried that the BMC refuses while the "
+            "machine is in POST."
+        ),
     ),
     cfg.IntOpt(
         "post_boot_retry_delay",
         default=5,
         min=1,
-        help="",
+        help=(
+            "Seconds before the first repetition; doubled each time, up to six times this value."
+        ),
     ),
     cfg.IntOpt(
         "power_on_conflict_retry_attempts",
         default=6,
         min=0,
-        help="",
+        help=(
+            "How often power on is tried again that the BMC refuses as conflicting with a "
+            "power-off that has not ended."
+        ),
     ),
     cfg.IntOpt(
         "power_on_conflict_retry_interval",
         default=10,
         min=1,
-        help="",
+        help="Seconds between these attempts.",
     ),
     cfg.BoolOpt(
         "enable_vmedia_insert_polling",
         default=False,
-        help="",
+        help="After inserting virtual media, wait until the BMC says that it is inserted.",
     ),
     cfg.IntOpt(
         "vmedia_insert_timeout",
         default=60,
         min=1,
-        help="",
+        help="Longest such wait, in seconds.",
     ),
     cfg.IntOpt(
         "vmedia_insert_poll_interval",
         default=2,
         min=1,
-        help="",
+        help="Seconds between looks at the virtual media device during such a wait.",
     ),
 ]
 
