@@ -1,0 +1,422 @@
+"""One simulated machine: power, boot order, virtual media, disk, and what runs on it.
+
+The BMC (``redfish``) changes a machine by :meth:`Machine.reset` and the boot and media
+attributes; an agent or an instance that runs on it asks for :meth:`Machine.halt` and
+:meth:`Machine.reboot`, as an operating system would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiohttp
+
+from ironic_rs.sandbox import media
+from ironic_rs.sandbox.counters import Counters
+from ironic_rs.sandbox.disk import Disk
+from ironic_rs.sandbox.faults import Faults
+from ironic_rs.sandbox.settings import MachineSpec, Settings
+
+LOG = logging.getLogger(__name__)
+
+ON, OFF = "On", "Off"
+POWERING_ON, POWERING_OFF = "PoweringOn", "PoweringOff"
+RESET_TYPES = (
+    "On",
+    "ForceOn",
+    "ForceOff",
+    "GracefulShutdown",
+    "GracefulRestart",
+    "ForceRestart",
+    "PowerCycle",
+    "PushPowerButton",
+    "Nmi",
+)
+BOOT_TARGETS = ("None", "Pxe", "Cd", "Hdd", "UsbCd", "UefiHttp", "BiosSetup")
+CD_TARGETS = ("Cd", "UsbCd")
+
+
+class AgentProcess(Protocol):
+    """What a machine needs to know of the agent that runs on it."""
+
+    state: str
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+AgentFactory = Callable[["Machine", media.BootMedium], AgentProcess]
+
+
+@dataclass
+class BootOverride:
+    """BootSourceOverride of the system."""
+
+    enabled: str = "Disabled"
+    target: str = "None"
+    mode: str = "UEFI"
+    http_uri: str = ""
+
+
+@dataclass
+class VirtualMedium:
+    """One virtual media device of the BMC."""
+
+    device: str
+    media_types: tuple[str, ...]
+    image: str = ""
+    inserted: bool = False
+    write_protected: bool = True
+    username: str = ""
+    transfer_protocol: str = ""
+    transfer_method: str = ""
+
+    def eject(self) -> None:
+        """Back to an empty drive."""
+        self.image = self.username = self.transfer_protocol = self.transfer_method = ""
+        self.inserted = False
+        self.write_protected = True
+
+
+@dataclass
+class Firmware:
+    """Settings that a boot applies."""
+
+    bios: dict[str, Any] = field(
+        default_factory=lambda: {
+            "BootMode": "Uefi",
+            "EmbeddedSata": "Raid",
+            "NumaGroup": 1,
+            "ProcTurboMode": "Enabled",
+            "SandboxCounter": 0,
+        }
+    )
+    pending_bios: dict[str, Any] = field(default_factory=dict)
+    secure_boot: bool = False
+    pending_secure_boot: bool | None = None
+
+    def apply(self) -> None:
+        """What happens at the next boot."""
+        self.bios.update(self.pending_bios)
+        self.pending_bios.clear()
+        if self.pending_secure_boot is not None:
+            self.secure_boot = self.pending_secure_boot
+            self.pending_secure_boot = None
+
+
+class Machine:
+    """State and life of one machine.  Everything runs in the event loop of the fleet."""
+
+    def __init__(
+        self,
+        spec: MachineSpec,
+        settings: Settings,
+        session: aiohttp.ClientSession,
+        agent_factory: AgentFactory,
+    ) -> None:
+        self.spec = spec
+        self.settings = settings
+        self.session = session
+        self.faults = Faults()
+        self.counters = Counters()
+        self.folder: Path = settings.directory / "machines" / spec.name
+        self.disk = Disk(self.folder, settings.directory, settings.disk_bytes)
+        self.power = OFF
+        self.boot = BootOverride()
+        self.boot_order = ["Hdd", "Cd", "Pxe"]
+        self.firmware = Firmware()
+        self.virtual_media = {
+            "Cd": VirtualMedium("Cd", ("CD", "DVD")),
+            "Removable": VirtualMedium("Removable", ("Floppy", "USBStick")),
+        }
+        self.indicator = "Off"
+        self.bmc_port = spec.bmc_port
+        self.configdrive: dict[str, Any] | None = None
+        self.rescue_hash: str | None = None
+        self.software = "none"
+        self.detail = ""
+        self.agent: AgentProcess | None = None
+        self.history: list[dict[str, str]] = []
+        # With an external BMC the power switch is elsewhere: see emulator.py.
+        self.power_switch: Callable[[str], Awaitable[None]] | None = None
+        self._agent_factory = agent_factory
+        self._medium: media.BootMedium | None = None
+        self._transition: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._latest: asyncio.Task[None] | None = None
+
+    # -- set-up ---------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the folder and the disk (blocking)."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.disk.attach()
+
+    async def close(self) -> None:
+        """Switch off at once, whatever runs."""
+        await _cancel(self._transition)
+        await self._stop_software()
+        self.power = OFF
+
+    # -- power ----------------------------------------------------------------------
+
+    def reset(self, reset_type: str) -> None:
+        """A power request of the BMC; returns at once, the state follows.
+
+        :param reset_type: one of :data:`RESET_TYPES`.
+        """
+        self.counters.add(f"bmc.reset.{reset_type}")
+        if self.faults.power_stuck or reset_type == "Nmi":
+            return
+        if reset_type == "PushPowerButton":
+            reset_type = "GracefulShutdown" if self.power == ON else "On"
+        self._change(lambda: self._perform(reset_type, self.settings.shutdown_delay))
+
+    def halt(self) -> None:
+        """The operating system powers the machine off."""
+        if not self.faults.power_stuck:
+            self._change(lambda: self._from_inside("ForceOff"))
+
+    def reboot(self) -> None:
+        """The operating system restarts the machine."""
+        if not self.faults.power_stuck:
+            self._change(lambda: self._from_inside("ForceRestart"))
+
+    def restart_agent(self) -> bool:
+        """Start the agent anew without a boot; False if none runs."""
+        medium = self._medium
+        if medium is None:
+            return False
+        self._change(lambda: self._restart_agent(medium))
+        return True
+
+    def _change(self, transition: Callable[[], Awaitable[None]]) -> None:
+        """Begin a transition in place of the one that may be under way: the latest counts."""
+        previous = self._transition
+
+        async def follow() -> None:
+            await _cancel(previous)
+            await transition()
+
+        self._transition = asyncio.create_task(follow(), name=f"{self.spec.name} power")
+
+    async def _from_inside(self, reset_type: str) -> None:
+        await asyncio.sleep(self.settings.shutdown_delay)
+        if self.power_switch is not None:
+            await self.power_switch(reset_type)
+        else:
+            await self._perform(reset_type, 0.0)
+
+    async def _perform(self, reset_type: str, graceful_delay: float) -> None:
+        if reset_type.startswith("Graceful"):
+            await asyncio.sleep(graceful_delay)
+        if reset_type in ("On", "ForceOn"):
+            if self.power == OFF or self._running is None:
+                await self._switch_on()
+        elif reset_type in ("ForceOff", "GracefulShutdown"):
+            await self._switch_off()
+        elif reset_type == "PowerCycle":
+            await self._switch_off()
+            await self._switch_on()
+        elif self.power == OFF:
+            await self._switch_on()
+        else:
+            await self._stop_software()
+            self.start_software()
+
+    async def _switch_on(self) -> None:
+        if self.settings.power_delay:
+            self.power = POWERING_ON
+            await asyncio.sleep(self.settings.power_delay)
+        self.power = ON
+        self.start_software()
+
+    async def _switch_off(self) -> None:
+        if self.power == OFF:
+            return
+        if self.settings.power_delay:
+            self.power = POWERING_OFF
+            await asyncio.sleep(self.settings.power_delay)
+        await self._lose_power()
+
+    async def _lose_power(self) -> None:
+        try:
+            await self._stop_software()
+        finally:
+            # Also when a newer request comes in between: the software is gone by then.
+            self.power = OFF
+            self._note("none", "powered off")
+
+    async def observe_power(self, power: str) -> None:
+        """An external BMC switched the machine."""
+        if power == self.power:
+            return
+        if power == ON:
+            self.power = ON
+            self.start_software()
+        elif power == OFF:
+            await self._lose_power()
+
+    # -- what runs ------------------------------------------------------------------
+
+    def start_software(self) -> None:
+        """Begin to boot."""
+        self._run(self._boot)
+
+    def _run(self, software: Callable[[], Awaitable[None]]) -> None:
+        ending = self._latest
+
+        async def follow() -> None:
+            await _cancel(ending)
+            await software()
+
+        self._running = asyncio.create_task(follow(), name=f"{self.spec.name} software")
+        self._latest = self._running
+
+    async def _stop_software(self) -> None:
+        running, self._running = self._running, None
+        self.agent = None
+        self._medium = None
+        await _cancel(running)
+
+    async def _restart_agent(self, medium: media.BootMedium) -> None:
+        await self._stop_software()
+        self._run(lambda: self._run_agent(medium))
+
+    def _note(self, software: str, detail: str) -> None:
+        self.software, self.detail = software, detail
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.history.append({"time": now, "software": software, "detail": detail})
+        del self.history[:-50]
+        LOG.info("machine=%s software=%r detail=%r", self.spec.name, software, detail)
+
+    def boot_sequence(self) -> list[str]:
+        """Devices that this boot tries; a one-time override is used up by asking."""
+        boot = self.boot
+        sequence = list(self.boot_order)
+        if boot.enabled in ("Once", "Continuous") and boot.target != "None":
+            sequence = [boot.target, *(item for item in sequence if item != boot.target)]
+        if boot.enabled == "Once":
+            boot.enabled, boot.target = "Disabled", "None"
+        return sequence
+
+    async def _boot(self) -> None:
+        self.counters.add("machine.boots")
+        self._note("firmware", "power-on self-test")
+        try:
+            await asyncio.sleep(self.settings.boot_delay)
+            self.firmware.apply()
+            reasons = []
+            for device in self.boot_sequence():
+                reason = await self._boot_from(device)
+                if reason is None:
+                    return
+                reasons.append(f"{device}: {reason}")
+            self._note("firmware", "nothing to boot. " + "; ".join(reasons))
+        except Exception as exc:
+            LOG.exception("machine=%s boot failed", self.spec.name)
+            self._note("firmware", f"boot failed: {exc!r}")
+
+    async def _boot_from(self, device: str) -> str | None:
+        """Boot from one device and stay there while the software runs.
+
+        :returns: the reason why it does not boot.
+        """
+        if device in CD_TARGETS:
+            medium = self.virtual_media["Cd"]
+            if not medium.inserted:
+                return "no medium inserted"
+            return await self._boot_iso(medium.image)
+        if device == "UefiHttp":
+            if not self.boot.http_uri:
+                return "no HttpBootUri set"
+            return await self._boot_iso(self.boot.http_uri)
+        if device == "Hdd":
+            return await self._boot_disk()
+        return "not simulated"
+
+    async def _boot_disk(self) -> str | None:
+        reason = await asyncio.to_thread(self.disk.why_not_bootable)
+        if reason is None and self.disk.image is not None:
+            self._note("instance", f"runs {self.disk.image.name}")
+        return reason
+
+    async def _boot_iso(self, url: str) -> str | None:
+        path = self.folder / "medium.iso"
+        try:
+            await media.fetch(self.session, url, path)
+            medium = await asyncio.to_thread(media.read_iso, path)
+        except media.MediaError as exc:
+            return str(exc)
+        finally:
+            path.unlink(missing_ok=True)
+        await self._run_agent(medium)
+        return None
+
+    async def _run_agent(self, medium: media.BootMedium) -> None:
+        self.counters.add("agent.boots")
+        self._medium = medium
+        self._note("agent", "ramdisk started")
+        self.agent = self._agent_factory(self, medium)
+        try:
+            await self.agent.run()
+        except Exception as exc:
+            LOG.exception("machine=%s agent crashed", self.spec.name)
+            self._note("agent", f"agent crashed: {exc!r}")
+
+    # -- views ----------------------------------------------------------------------
+
+    def reported_power(self) -> str:
+        """PowerState that the BMC shows."""
+        return self.faults.power_lie or self.power
+
+    def to_json(self) -> dict[str, Any]:
+        """State for the control endpoint."""
+        image = self.disk.image
+        return {
+            "name": self.spec.name,
+            "uuid": self.spec.uuid,
+            "index": self.spec.index,
+            "macs": list(self.spec.macs),
+            "bmc": {
+                "address": f"http://{self.spec.address}:{self.bmc_port}",
+                "system_id": self.spec.system_path,
+                "username": self.settings.username,
+                "password": self.settings.password,
+            },
+            "power": self.power,
+            "software": self.software,
+            "detail": self.detail,
+            "boot": {
+                "enabled": self.boot.enabled,
+                "target": self.boot.target,
+                "mode": self.boot.mode,
+                "order": list(self.boot_order),
+            },
+            "media": {
+                name: {"inserted": medium.inserted, "image": medium.image}
+                for name, medium in self.virtual_media.items()
+            },
+            "agent": self.agent.to_json() if self.agent else None,
+            "image": (
+                {"name": image.name, "size": image.size, "sha256": image.sha256} if image else None
+            ),
+            "configdrive": self.configdrive,
+            "faults": self.faults.to_json(),
+            "history": list(self.history),
+        }
+
+
+async def _cancel(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end; a cancelled caller does not wait."""
+    if task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait([task])
