@@ -18,21 +18,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: Bytes that the event column takes on every supported database.
-EVENT_BYTES = 65535
-_MARKER = " [...] "
-
-
-def truncate_event(event: str, limit: int = EVENT_BYTES) -> str:
-    """Cut the middle out of a text that is longer than ``limit`` UTF-8 bytes."""
-    data = event.encode()
-    if len(data) <= limit:
-        return event
-    half = (limit - len(_MARKER)) // 2
-    head = data[:half].decode(errors="ignore")
-    tail = data[-half:].decode(errors="ignore")
-    return f"{head}{_MARKER}{tail}"
-
 
 def truncate_error(text: str) -> str:
     """Cut a text to what ``last_error`` and ``maintenance_reason`` may hold."""
@@ -68,7 +53,7 @@ def record(
         {
             "node_id": node.id,
             "conductor": host,
-            "event": truncate_event(event),
+            "event": event,
             "event_type": event_type,
             "severity": "ERROR" if error else "INFO",
             "user": user or (context.user_id if context is not None else None),

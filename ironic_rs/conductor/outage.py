@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ironic_rs.db import session
+from ironic_rs.domain import errors
 
 LOG = logging.getLogger(__name__)
 
@@ -29,10 +29,10 @@ def outlast(write: Callable[[], T], check: Callable[[], None] = lambda: None) ->
     while True:
         try:
             return write()
-        except Exception as exc:
-            if not session.is_unavailable(exc) or time.monotonic() + pause > deadline:
+        except (errors.ServiceUnavailable, errors.TemporaryFailure) as exc:
+            if time.monotonic() + pause > deadline:
                 raise
-            LOG.warning("The database is away, retrying in %.1f s: %s", pause, exc)
+            LOG.warning("Writing again in %.1f s: %s", pause, exc)
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
         check()

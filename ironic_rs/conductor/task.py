@@ -26,7 +26,6 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.db import portgroups as db_portgroups
 from ironic_rs.db import ports as db_ports
-from ironic_rs.db import records
 from ironic_rs.domain import errors, states
 
 if TYPE_CHECKING:
@@ -383,24 +382,11 @@ class Task:
         :raises ExclusiveLockRequired: the task is shared.
         """
         self.check_lock()
-        node = self.node
-        if node.last_error:
-            node.last_error = history.truncate_error(node.last_error)
-        if node.maintenance_reason:
-            node.maintenance_reason = history.truncate_error(node.maintenance_reason)
-        values = records.changes(node)
-        if not values:
-            return
         try:
-            written = outlast(
-                lambda: db_nodes.update(node, values, fence=self.conductor.host), self.check_lock
-            )
+            outlast(lambda: db_nodes.save(self.node, fence=self.conductor.host), self.check_lock)
         except errors.LockLost as exc:
             self._lost = exc
             raise
-        for name, value in written.items():
-            setattr(node, name, value)
-        records.mark_clean(node)
 
     def touch(self) -> None:
         """Move provision_updated_at: the call-back time-out starts anew."""
@@ -434,6 +420,7 @@ class Task:
         event: str,
         callback: Callable[..., Any] | None = None,
         call_args: Sequence[Any] = (),
+        *,
         call_kwargs: Mapping[str, Any] | None = None,
         error_handler: EventErrorHandler | None = None,
         target_state: str | None = None,

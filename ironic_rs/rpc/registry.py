@@ -17,6 +17,8 @@ from ironic_rs.rpc.context import RequestContext
 RPC_VERSION = "1.62"
 #: Topic of the conductors on the message bus.
 CONDUCTOR_TOPIC = "ironic.conductor_manager"
+#: Methods that are cast: the caller does not wait for their end.
+CASTS = frozenset({"continue_node_clean", "continue_node_deploy", "continue_node_service"})
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 _MARK = "__rpc_method__"

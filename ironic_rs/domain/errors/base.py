@@ -16,7 +16,8 @@ class IronicError(Exception):
     :param fields: values of the template, kept for programs in ``fields``.
     """
 
-    code: ClassVar[int] = 500
+    #: HTTP status; an instance may carry another one than its class.
+    code: int = 500
     template: ClassVar[str] = "An unknown error occurred."
 
     def __init__(self, message: str | None = None, **fields: Any) -> None:
