@@ -2,21 +2,29 @@
 """Write the pages and tables that are made from the code's own tables.
 
 ``python docs/generate.py`` writes them, ``--check`` only tells which are stale
-(exit code 1). ``tests/unit/test_docs.py`` runs the check.
+(exit code 1). ``tests/unit/test_docs.py`` runs the check. In a page that people
+write, the text between ``<!-- made from: x -->`` and ``<!-- end -->`` is made here.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import io
+import re
 import sys
-from collections.abc import Callable
+import tomllib
+import warnings
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from keystoneauth1 import loading
-from oslo_config import cfg
+from oslo_config import cfg, generator
 
-from ironic_rs.conf import compat
+from ironic_rs.conf import compat, opts
+from ironic_rs.domain import states
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICE = "made by docs/generate.py, do not edit"
@@ -55,7 +63,7 @@ def library_options() -> str:
     return head + "".join(f"{name}\n" for name in sorted(names))
 
 
-def _names(group: str, options: list[cfg.Opt]) -> set[str]:
+def _names(group: str, options: Iterable[Any]) -> set[str]:
     found = set()
     for option in options:
         name = option.name.replace("-", "_")
@@ -68,7 +76,148 @@ def _names(group: str, options: list[cfg.Opt]) -> set[str]:
     return found
 
 
+def sample_configuration() -> str:
+    """The sample ironic.conf, with the options of the libraries that we use."""
+    conf = cfg.ConfigOpts()
+    generator.register_cli_opts(conf)
+    conf(["--config-file", str(ROOT / "etc" / "config-generator.conf")], project="generate")
+    text = io.StringIO()
+    generator.generate(conf, text)
+    return re.sub(r"[ \t]+$", "", text.getvalue(), flags=re.MULTILINE)
+
+
+FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Enrolment and availability", (states.VERIFYING, states.AVAILABLE)),
+    ("Inspection", (states.INSPECTING, states.INSPECTWAIT, states.INSPECTFAIL)),
+    ("Cleaning", (states.CLEANING, states.CLEANWAIT, states.CLEANHOLD, states.CLEANFAIL)),
+    ("Deployment", (states.DEPLOYING, states.DEPLOYWAIT, states.DEPLOYHOLD, states.DEPLOYFAIL)),
+    ("Tear down", (states.DELETING, states.ERROR)),
+    ("Service", (states.SERVICING, states.SERVICEWAIT, states.SERVICEHOLD, states.SERVICEFAIL)),
+    (
+        "Rescue",
+        (
+            states.RESCUING,
+            states.RESCUEWAIT,
+            states.RESCUEFAIL,
+            states.RESCUE,
+            states.UNRESCUING,
+            states.UNRESCUEFAIL,
+        ),
+    ),
+    ("Adoption", (states.ADOPTING, states.ADOPTFAIL)),
+)
+"""Which transient states one diagram shows, with all that leads to and from them."""
+
+
+def state_machine() -> str:
+    """The state machine: a diagram per family of states, and the whole table."""
+    lines = [f"<!-- {NOTICE} -->", "# Provision states", ""]
+    lines += [
+        "Drawn from the table in `ironic_rs/domain/states.py`. A thick frame marks the states in",
+        "which a node rests; in the others a conductor or the ramdisk is at work, or a person has",
+        "to decide. The word on an arrow is the event.",
+        "",
+    ]
+    for title, family in FAMILIES:
+        lines += [f"## {title}", "", "```mermaid", *_diagram(family), "```", ""]
+    lines += ["## All states", "", "| State | Meaning | Rests | Target | Events |"]
+    lines += ["|---|---|---|---|---|"]
+    for name, state in states.STATES.items():
+        events = ", ".join(f"{event} → {target}" for event, target in state.events.items())
+        rests = "yes" if state.stable else ""
+        lines.append(f"| {name} | {state.meaning} | {rests} | {state.target or ''} | {events} |")
+    return "\n".join(lines) + "\n"
+
+
+def _diagram(family: tuple[str, ...]) -> list[str]:
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for name, state in states.STATES.items():
+        for event, target in state.events.items():
+            if name in family or target in family:
+                arrows.setdefault((name, target), []).append(event)
+    lines = ["flowchart LR", "    classDef rests stroke-width:3px"]
+    for name in dict.fromkeys(name for arrow in arrows for name in arrow):
+        rests = ":::rests" if states.STATES[name].stable else ""
+        lines.append(f'    {_id(name)}["{name}"]{rests}')
+    for (source, target), events in arrows.items():
+        lines.append(f"    {_id(source)} -->|{', '.join(events)}| {_id(target)}")
+    return lines
+
+
+def _id(name: str) -> str:
+    return "s_" + re.sub(r"\W", "_", name)
+
+
+def option_pages() -> str:
+    """All options with default and meaning, by group."""
+    lines = [f"<!-- {NOTICE} -->", "# Options", ""]
+    lines += [
+        "Options with *reload* can be changed while a service runs: change the file, send SIGHUP.",
+        "",
+    ]
+    for group, options in opts.list_opts():
+        lines += [f"## [{group}]", "", "| Option | Type | Default | Meaning |", "|---|---|---|---|"]
+        for option in options:
+            kind = str(option.type.type_name).removesuffix(" value")
+            if option.mutable:
+                kind += ", *reload*"
+            lines.append(
+                f"| {option.name} | {kind} | {_default(option)} | {_cell(option.help or '')} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _default(option: cfg.Opt) -> str:
+    value = option.default if option.sample_default is None else option.sample_default
+    if value is None or value in ("", [], {}):
+        return ""
+    if isinstance(value, list):
+        value = ",".join(map(str, value))
+    elif isinstance(value, dict):
+        value = ",".join(f"{key}:{item}" for key, item in value.items())
+    return f"`{_cell(str(value))}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def architecture() -> str:
+    """The architecture page with the house drawn anew from the import rules."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    return _fill(page, "the import rules", _house())
+
+
+def _house() -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contract = project["tool"]["importlinter"]["contracts"][0]
+    floors = [[room.strip() for room in floor.split("|")] for floor in contract["layers"]]
+    lines = ["```mermaid", "flowchart TD"]
+    for number, floor in enumerate(floors):
+        lines.append(f'    subgraph floor{number}[" "]')
+        lines += [f"        {room}" for room in floor]
+        lines.append("    end")
+    lines += [f"    floor{n} --> floor{n + 1}" for n in range(len(floors) - 1)]
+    lines += ["```", "", "| Room | What lives there |", "|---|---|"]
+    for room in (room for floor in floors for room in floor):
+        words = (importlib.import_module(f"ironic_rs.{room}").__doc__ or "").split("\n\n")[0]
+        lines.append(f"| `{room}/` | {' '.join(words.split())} |")
+    return "\n".join(lines)
+
+
+def _fill(page: str, what: str, text: str) -> str:
+    start, end = f"<!-- made from: {what} -->", "<!-- end -->"
+    before, _, rest = page.partition(start)
+    _, _, after = rest.partition(end)
+    return f"{before}{start}\n{text}\n{end}{after}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/architecture.md": architecture,
+    "docs/options.md": option_pages,
+    "docs/state-machine.md": state_machine,
+    "etc/ironic/ironic.conf.sample": sample_configuration,
     "ironic_rs/conf/library_options.txt": library_options,
 }
 
@@ -78,6 +227,8 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only tell which pages are stale")
     check = parser.parse_args(argv).check
+    # Listing the options of oslo.service imports eventlet, which says that it is old.
+    warnings.simplefilter("ignore", DeprecationWarning)
     stale = []
     for name, page in PAGES.items():
         path = ROOT / name
@@ -86,6 +237,7 @@ def main(argv: list[str]) -> int:
             continue
         stale.append(name)
         if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
     for name in stale:
         print(f"stale: {name}" if check else f"written: {name}")
