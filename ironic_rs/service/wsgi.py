@@ -71,20 +71,18 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
     return sock
 
 
-def _listen_unix(path: Path, mode: str | None) -> socket.socket:
+def _listen_unix(path: Path, mode: int | None) -> socket.socket:
     try:
         with contextlib.suppress(FileNotFoundError):
             if path.is_socket():
                 path.unlink()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.bind(str(path))
-        if mode:
-            path.chmod(int(str(mode), 8))
+        if mode is not None:
+            path.chmod(mode)
         sock.listen(BACKLOG)
-    except (OSError, ValueError) as exc:
-        raise errors.ConfigInvalid(
-            f"Cannot listen on [api]unix_socket {path} with mode {mode}: {exc}."
-        ) from exc
+    except OSError as exc:
+        raise errors.ConfigInvalid(f"Cannot listen on [api]unix_socket {path}: {exc}.") from exc
     return sock
 
 
