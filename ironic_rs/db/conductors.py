@@ -69,32 +69,14 @@ def get(connection: Connection, hostname: str) -> Conductor:
     return found
 
 
-@session.reads
 def select(
-    connection: Connection,
-    columns: Iterable[str],
-    filters: Mapping[str, Any] | None = None,
-    *,
-    limit: int | None = None,
-    marker: str | None = None,
-    sort_key: str = "id",
-    sort_dir: str = "asc",
+    columns: Iterable[str], filters: Mapping[str, Any] | None = None, **page: Any
 ) -> Sequence[RowMapping]:
-    """Rows of these columns; ``alive`` is computed; the marker is a hostname.
+    """Rows of these columns and of ``alive``; the marker is a hostname.
 
-    :raises ConductorNotFound: the marker does not exist.
-    :raises InvalidParameterValue: unknown sort key or direction.
+    Parameters and errors as of :meth:`Listing.select`.
     """
-    listing = _listing()
-    return listing.page(
-        connection,
-        columns,
-        listing.where(filters),
-        limit=limit,
-        marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
-    )
+    return _listing().select(columns, filters, **page)
 
 
 @session.writes

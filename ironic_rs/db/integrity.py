@@ -88,7 +88,9 @@ def translated(model: type[Base], values: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except db_exc.DBDuplicateEntry as e:
-        makers = _DUPLICATES[model]
+        makers = _DUPLICATES.get(model)
+        if makers is None:
+            raise
         for column in e.columns or ():
             if column in makers:
                 raise makers[column](values) from e

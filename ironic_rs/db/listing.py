@@ -23,6 +23,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from ironic_rs.db import session
 from ironic_rs.db.base import Base, table
 from ironic_rs.db.types import JsonDict, JsonList
 from ironic_rs.domain import errors
@@ -64,6 +65,42 @@ class Listing:
             conditions.append(make(value))
         return conditions
 
+    def select(
+        self,
+        columns: Iterable[str],
+        filters: Mapping[str, Any] | None = None,
+        *,
+        limit: int | None = None,
+        marker: str | None = None,
+        sort_key: str = "id",
+        sort_dir: str = "asc",
+    ) -> Sequence[RowMapping]:
+        """One page of rows, in a session of its own (1 statement, 2 with a marker).
+
+        :param columns: names of columns and derived ones.
+        :param filters: name to value; all must hold (data-model.md section 4.3).
+        :param limit: most rows to return; None for all.
+        :param marker: identity of the last row of the page before.
+        :raises NotFound: the resource's own, when the marker does not exist.
+        :raises InvalidParameterValue: unknown sort key or direction.
+        :raises ValueError: unknown column or filter (programming error).
+        """
+        where = self.where(filters)
+
+        @session.reads
+        def read(connection: Connection) -> Sequence[RowMapping]:
+            return self.page(
+                connection,
+                columns,
+                where,
+                limit=limit,
+                marker=marker,
+                sort_key=sort_key,
+                sort_dir=sort_dir,
+            )
+
+        return read()
+
     def page(
         self,
         connection: Connection,
@@ -75,13 +112,7 @@ class Listing:
         sort_key: str = "id",
         sort_dir: str = "asc",
     ) -> Sequence[RowMapping]:
-        """One page of rows with these columns (names of columns and derived ones).
-
-        :param limit: most rows to return; None for all.
-        :param marker: identity of the last row of the page before.
-        :raises InvalidParameterValue: unknown sort key or direction.
-        :raises ValueError: unknown column (programming error).
-        """
+        """:meth:`select` inside a session that is open already."""
         wanted = []
         for name in columns:
             column = self.column(name)

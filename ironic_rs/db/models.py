@@ -571,5 +571,6 @@ class InspectionRule(Base):
     conditions: Mapped[json_list_long]
     actions: Mapped[json_list_long] = mapped_column(nullable=False)
 
+
 # Records are made without the ORM's constructor, which would do this.
 Base.registry.configure()

@@ -135,6 +135,9 @@ LISTING = Listing(
 )
 
 
+select = LISTING.select
+
+
 def _one(connection: Connection, where: ColumnElement[bool]) -> Node | None:
     row = connection.execute(_WITH_TRAITS.where(where)).mappings().one_or_none()
     return None if row is None else _record(row)
@@ -201,37 +204,6 @@ def get_by_addresses(connection: Connection, addresses: Iterable[str]) -> Node:
     if len(rows) > 1:
         raise errors.DuplicateNodeOnLookup()
     return _record(rows[0])
-
-
-@session.reads
-def select(
-    connection: Connection,
-    columns: Iterable[str],
-    filters: Mapping[str, Any] | None = None,
-    *,
-    limit: int | None = None,
-    marker: str | None = None,
-    sort_key: str = "id",
-    sort_dir: str = "asc",
-) -> Sequence[RowMapping]:
-    """Rows of just these columns (1 statement, 2 with a marker).
-
-    :param columns: columns of the table, ``chassis_uuid``, ``allocation_uuid``.
-    :param filters: data-model.md section 4.3; children are included unless
-        ``include_children`` is False or ``parent_node`` is given.
-    :param marker: uuid of the last node of the page before.
-    :raises NodeNotFound: the marker does not exist.
-    :raises InvalidParameterValue: unknown sort key or direction.
-    """
-    return LISTING.page(
-        connection,
-        columns,
-        LISTING.where(filters),
-        limit=limit,
-        marker=marker,
-        sort_key=sort_key,
-        sort_dir=sort_dir,
-    )
 
 
 @session.reads

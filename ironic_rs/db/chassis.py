@@ -1,0 +1,72 @@
+"""Chassis: groups of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from ironic_rs.db import models, session
+from ironic_rs.db.base import table
+from ironic_rs.db.listing import Listing, equals, is_in
+from ironic_rs.db.resource import Resource
+from ironic_rs.domain import errors
+
+Chassis = models.Chassis
+
+_chassis = table(Chassis)
+_nodes = table(models.Node)
+
+LISTING = Listing(
+    Chassis,
+    missing=lambda ident: errors.ChassisNotFound(chassis=ident),
+    filters={"uuid": equals(_chassis.c.uuid), "id_in": is_in(_chassis.c.id)},
+)
+select = LISTING.select
+_resource = Resource(Chassis, LISTING)
+
+
+@session.reads
+def get(connection: Connection, ident: int | str) -> Chassis:
+    """Chassis by its integer id or uuid.
+
+    :raises InvalidIdentity: neither of them.
+    :raises ChassisNotFound: no such chassis.
+    """
+    return _resource.one(connection, _resource.where(ident), ident)
+
+
+@session.writes
+def create(connection: Connection, given: Mapping[str, Any]) -> Chassis:
+    """Store a chassis.
+
+    :raises ChassisAlreadyExists: the uuid is taken.
+    """
+    return _resource.insert(connection, given)
+
+
+@session.writes_once
+def update(connection: Connection, chassis: Chassis | int | str, given: Mapping[str, Any]) -> None:
+    """Write columns of a chassis (1 UPDATE).
+
+    :raises ChassisNotFound: no such chassis.
+    """
+    _resource.update(connection, chassis, given)
+
+
+@session.writes
+def destroy(connection: Connection, chassis: Chassis | int | str) -> None:
+    """Delete a chassis.
+
+    :raises ChassisNotEmpty: a node refers to it.
+    :raises ChassisNotFound: no such chassis.
+    """
+    where = _resource.where(chassis)
+    inside = sa.select(_nodes.c.id).where(
+        _nodes.c.chassis_id.in_(sa.select(_chassis.c.id).where(where))
+    )
+    if connection.execute(inside.limit(1)).first() is not None:
+        raise errors.ChassisNotEmpty(chassis=getattr(chassis, "uuid", chassis))
+    _resource.delete(connection, chassis)

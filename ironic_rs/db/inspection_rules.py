@@ -1,0 +1,83 @@
+"""Rules of in-band inspection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from ironic_rs.db import models, session
+from ironic_rs.db.base import table
+from ironic_rs.db.listing import Listing, equals
+from ironic_rs.db.resource import Resource
+from ironic_rs.domain import errors
+
+InspectionRule = models.InspectionRule
+
+_rules = table(InspectionRule)
+
+LISTING = Listing(
+    InspectionRule,
+    missing=lambda ident: errors.RuleNotFound(rule=ident),
+    filters={
+        "uuid": equals(_rules.c.uuid),
+        "phase": equals(_rules.c.phase),
+        "scope": equals(_rules.c.scope),
+    },
+)
+select = LISTING.select
+_resource = Resource(InspectionRule, LISTING)
+
+
+@session.reads
+def get(connection: Connection, ident: int | str) -> InspectionRule:
+    """Rule by its integer id or uuid.
+
+    :raises InvalidIdentity, RuleNotFound: as named.
+    """
+    return _resource.one(connection, _resource.where(ident), ident)
+
+
+@session.reads
+def in_phase(connection: Connection, phase: str | None = None) -> list[InspectionRule]:
+    """Rules (of one phase), highest priority first."""
+    where = [] if phase is None else [_rules.c.phase == phase]
+    found = _resource.all(connection, *where)
+    return sorted(found, key=lambda rule: -rule.priority)
+
+
+@session.writes
+def create(connection: Connection, given: Mapping[str, Any]) -> InspectionRule:
+    """Store a rule.
+
+    :raises InspectionRuleAlreadyExists: the uuid is taken.
+    """
+    return _resource.insert(connection, given)
+
+
+@session.writes_once
+def update(
+    connection: Connection, rule: InspectionRule | int | str, given: Mapping[str, Any]
+) -> None:
+    """Write columns of a rule (1 UPDATE).
+
+    :raises RuleNotFound: no such rule.
+    """
+    _resource.update(connection, rule, given)
+
+
+@session.writes
+def destroy(connection: Connection, rule: InspectionRule | int | str) -> None:
+    """Delete a rule.
+
+    :raises RuleNotFound: no such rule.
+    """
+    _resource.delete(connection, rule)
+
+
+@session.writes
+def destroy_all(connection: Connection) -> None:
+    """Delete every rule."""
+    connection.execute(sa.delete(_rules))

@@ -1,0 +1,84 @@
+"""Step rows of deploy templates and runbooks: read for many parents, replaced in place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from ironic_rs.db import jsontext, values
+from ironic_rs.db.base import Base, table
+
+
+@dataclasses.dataclass(frozen=True)
+class StepList:
+    """The step table of one kind of parent.
+
+    :param model: record class of the steps.
+    :param parent: column that refers to the parent.
+    :param position: column that a step is ranked by: ``priority`` or ``order``.
+    """
+
+    model: type[Base]
+    parent: str
+    position: str
+
+    def of(
+        self, connection: Connection, parent_ids: Sequence[int]
+    ) -> dict[int, list[dict[str, Any]]]:
+        """Steps (interface, step, args and the position) by parent, in order of creation."""
+        rows = table(self.model)
+        found: dict[int, list[dict[str, Any]]] = {parent_id: [] for parent_id in parent_ids}
+        if parent_ids:
+            query = sa.select(rows).where(rows.c[self.parent].in_(list(parent_ids)))
+            for row in connection.execute(query.order_by(rows.c.id)).mappings():
+                found[row[self.parent]].append(
+                    {name: row[name] for name in ("interface", "step", "args", self.position)}
+                )
+        return found
+
+    def _identity(self, step: Mapping[str, Any]) -> tuple[str, str, str, int]:
+        args = jsontext.canonical(step.get("args") or {})
+        return step["interface"], step["step"], args, step[self.position]
+
+    def insert(
+        self, connection: Connection, parent_id: int, steps: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Store the steps of a new parent."""
+        rows = []
+        for step in steps:
+            row = {name: step[name] for name in ("interface", "step", self.position)} | {
+                "args": step.get("args") or {},
+                self.parent: parent_id,
+            }
+            rows.append(values.for_insert(self.model, row))
+        if rows:
+            connection.execute(sa.insert(table(self.model)), rows)
+
+    def replace(
+        self, connection: Connection, parent_id: int, steps: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Make the steps those given; equal ones keep their rows."""
+        rows = table(self.model)
+        query = sa.select(rows).where(rows.c[self.parent] == parent_id).order_by(rows.c.id)
+        missing = list(steps)
+        wanted = [self._identity(step) for step in missing]
+        gone = []
+        for row in connection.execute(query).mappings():
+            found = self._identity(dict(row))
+            if found in wanted:
+                place = wanted.index(found)
+                del wanted[place], missing[place]
+            else:
+                gone.append(row["id"])
+        if gone:
+            connection.execute(sa.delete(rows).where(rows.c.id.in_(gone)))
+        self.insert(connection, parent_id, missing)
+
+    def delete(self, connection: Connection, parent_id: int) -> None:
+        """Delete all steps of a parent."""
+        rows = table(self.model)
+        connection.execute(sa.delete(rows).where(rows.c[self.parent] == parent_id))

@@ -1,0 +1,131 @@
+"""Deploy templates: named steps that a trait of the instance asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_utils import uuidutils
+from sqlalchemy import ColumnElement, Connection
+
+from ironic_rs.db import models, session
+from ironic_rs.db.base import table
+from ironic_rs.db.listing import Listing, equals, is_in
+from ironic_rs.db.resource import Resource
+from ironic_rs.db.step_lists import StepList
+from ironic_rs.domain import errors
+
+DeployTemplate = models.DeployTemplate
+
+_templates = table(DeployTemplate)
+_steps = StepList(models.DeployTemplateStep, "deploy_template_id", "priority")
+
+LISTING = Listing(
+    DeployTemplate,
+    missing=lambda ident: errors.DeployTemplateNotFound(template=ident),
+    filters={
+        "uuid": equals(_templates.c.uuid),
+        "name": equals(_templates.c.name),
+        "name_in": is_in(_templates.c.name),
+    },
+)
+select = LISTING.select
+_resource = Resource(DeployTemplate, LISTING)
+
+
+def _with_steps(
+    connection: Connection, templates: Sequence[DeployTemplate]
+) -> Sequence[DeployTemplate]:
+    steps = _steps.of(connection, [template.id for template in templates])
+    for template in templates:
+        template.steps = steps[template.id]
+    return templates
+
+
+def _one(connection: Connection, where: ColumnElement[bool], ident: Any) -> DeployTemplate:
+    return _with_steps(connection, [_resource.one(connection, where, ident)])[0]
+
+
+@session.reads
+def get(connection: Connection, ident: int | str) -> DeployTemplate:
+    """Template with its steps, by integer id or uuid.
+
+    :raises InvalidIdentity, DeployTemplateNotFound: as named.
+    """
+    return _one(connection, _resource.where(ident), ident)
+
+
+@session.reads
+def get_by_ident(connection: Connection, ident: str) -> DeployTemplate:
+    """Template with its steps, by uuid or name.
+
+    :raises DeployTemplateNotFound: no such template.
+    """
+    is_uuid = uuidutils.is_uuid_like(ident)
+    return _one(
+        connection, _templates.c.uuid == ident if is_uuid else _templates.c.name == ident, ident
+    )
+
+
+@session.reads
+def named(connection: Connection, names: Iterable[str]) -> Sequence[DeployTemplate]:
+    """Templates with these names (instance traits), with their steps (2 statements)."""
+    found = _resource.all(connection, _templates.c.name.in_(list(names)))
+    return _with_steps(connection, found)
+
+
+@session.reads
+def steps_of(
+    connection: Connection, template_ids: Sequence[int]
+) -> dict[int, list[dict[str, Any]]]:
+    """Steps of many templates (1 statement): interface, step, args, priority."""
+    return _steps.of(connection, template_ids)
+
+
+@session.writes
+def create(connection: Connection, given: Mapping[str, Any]) -> DeployTemplate:
+    """Store a template.
+
+    :param given: columns, and ``steps``: dicts of interface, step, args, priority.
+    :raises DeployTemplateDuplicateName, DeployTemplateAlreadyExists: not unique.
+    """
+    columns = {name: value for name, value in given.items() if name != "steps"}
+    template = _resource.insert(connection, columns)
+    _steps.insert(connection, template.id, given.get("steps") or [])
+    return _with_steps(connection, [template])[0]
+
+
+@session.writes
+def update(
+    connection: Connection, template: DeployTemplate | int | str, given: Mapping[str, Any]
+) -> None:
+    """Write columns and, when given, the whole list of steps.
+
+    :raises DeployTemplateNotFound, DeployTemplateDuplicateName: as named.
+    """
+    where = _resource.where(template)
+    found = connection.execute(
+        sa.select(_templates.c.id).where(where).with_for_update()
+    ).one_or_none()
+    if found is None:
+        raise errors.DeployTemplateNotFound(template=getattr(template, "uuid", template))
+    columns = {name: value for name, value in given.items() if name != "steps"}
+    _resource.update(connection, found.id, columns)
+    if "steps" in given:
+        _steps.replace(connection, found.id, given["steps"])
+
+
+@session.writes
+def destroy(connection: Connection, ident: int | str) -> None:
+    """Delete a template and its steps.
+
+    :raises DeployTemplateNotFound: no such template.
+    """
+    found = connection.execute(
+        sa.select(_templates.c.id).where(_resource.where(ident))
+    ).one_or_none()
+    if found is None:
+        raise errors.DeployTemplateNotFound(template=ident)
+    _steps.delete(connection, found.id)
+    _resource.delete(connection, found.id)
