@@ -1,0 +1,116 @@
+"""Config drives: an ISO built from meta data, as base64 of its gzip.
+
+Source: specification auxiliary.md section 12, drivers.md section 12.7.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pycdlib
+from oslo_utils import units
+
+from ironic_rs.domain import errors
+
+if TYPE_CHECKING:
+    from ironic_rs.db import models
+
+LABEL = "config-2"
+#: The ramdisk refuses larger config drives.
+MAX_BYTES = 64 * units.Mi
+#: Directories below ``openstack/`` that readers look into.
+_VERSIONS = ("2012-08-10", "latest")
+
+#: Key of the dictionary -> file name.
+_FILES: Mapping[str, str] = {
+    "meta_data": "meta_data.json",
+    "user_data": "user_data",
+    "network_data": "network_data.json",
+    "vendor_data": "vendor_data2.json",
+}
+
+
+def for_agent(node: models.Node) -> str | None:
+    """Return the config drive of a node as the ramdisk takes it: URL or text; None for none.
+
+    :raises InvalidParameterValue: it can not be built, or is too large.
+    """
+    drive = node.instance_info.get("configdrive")
+    if not drive:
+        return None
+    return build(node, drive) if isinstance(drive, Mapping) else str(drive)
+
+
+def build(node: models.Node, drive: Mapping[str, Any]) -> str:
+    """Build a config drive from its dictionary form.
+
+    :param drive: meta_data, network_data, vendor_data (objects) and user_data (text,
+        or a JSON value that becomes text).  uuid and name of meta_data default to
+        those of the node.
+    :returns: base64 of the gzip of an ISO 9660 image with label ``config-2``.
+    :raises InvalidParameterValue: a value of the wrong type, or too large.
+    """
+    files: dict[str, bytes] = {}
+    for key, name in _FILES.items():
+        value = drive.get(key)
+        if key == "meta_data":
+            value = {**_defaults(node), **_object(key, value)}
+        elif key != "user_data":
+            value = _object(key, value)
+        if value:
+            files[name] = _content(value)
+    size = len(_VERSIONS) * sum(map(len, files.values()))
+    if size > MAX_BYTES:
+        raise errors.InvalidParameterValue(
+            f"The config drive of node {node.uuid} takes {size} bytes, at most {MAX_BYTES} "
+            "are allowed."
+        )
+    return base64.b64encode(gzip.compress(make_iso(files), mtime=0)).decode()
+
+
+def _defaults(node: models.Node) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"uuid": node.uuid}
+    if node.name:
+        defaults["name"] = node.name
+    return defaults
+
+
+def _object(key: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise errors.InvalidParameterValue(f"{key} of a config drive must be an object.")
+    return value
+
+
+def _content(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def make_iso(files: Mapping[str, bytes]) -> bytes:
+    """Return an ISO image with the files in every ``openstack/<version>/``."""
+    iso = pycdlib.PyCdlib()
+    iso.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
+    try:
+        iso.add_directory("/OPENSTACK", rr_name="openstack", joliet_path="/openstack")
+        for version in _VERSIONS:
+            plain = f"/OPENSTACK/{version.upper().replace('-', '_')}"
+            iso.add_directory(plain, rr_name=version, joliet_path=f"/openstack/{version}")
+            for number, (name, content) in enumerate(files.items()):
+                iso.add_fp(
+                    io.BytesIO(content),
+                    len(content),
+                    iso_path=f"{plain}/FILE{number}.;1",
+                    rr_name=name,
+                    joliet_path=f"/openstack/{version}/{name}",
+                )
+        image = io.BytesIO()
+        iso.write_fp(image)
+    finally:
+        iso.close()
+    return image.getvalue()

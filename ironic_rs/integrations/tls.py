@@ -1,0 +1,123 @@
+"""TLS for outgoing HTTPS: one context per trust setting, shared by connections.
+
+requests makes a context per connection and loads the trust store each time, and
+it cannot be told the least TLS version; this module does both.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import requests.adapters
+import requests.utils
+from oslo_utils import strutils
+
+from ironic_rs.domain import errors
+
+_VERSIONS = {
+    "1.1": ssl.TLSVersion.TLSv1_1,
+    "1.2": ssl.TLSVersion.TLSv1_2,
+    "1.3": ssl.TLSVersion.TLSv1_3,
+}
+
+#: Each agent has a certificate of its own, so contexts come and go.
+_MAX_CONTEXTS = 512
+_contexts: OrderedDict[tuple[Any, ...], ssl.SSLContext] = OrderedDict()
+_lock = threading.Lock()
+
+
+def parse_verify(value: Any, name: str) -> bool | str:
+    """Return a trust setting: true, false, or the path of a certificate store.
+
+    :param value: a boolean, its text, or a path.
+    :param name: what the value is called, for the error.
+    :raises InvalidParameterValue: neither a boolean nor an existing path.
+    """
+    if isinstance(value, bool):
+        return value
+    try:
+        return bool(strutils.bool_from_string(value, strict=True))
+    except ValueError:
+        if isinstance(value, str) and Path(value).exists():
+            return value
+    raise errors.InvalidParameterValue(
+        f"{name} is '{value}', expected a boolean or the path of an existing certificate "
+        "file or directory."
+    )
+
+
+def _store(verify: bool | str) -> tuple[str | None, float]:
+    """Return the trust store, None for no verification, and its time of change."""
+    if verify is False:
+        return None, 0.0
+    store = verify
+    if store is True:
+        store = (
+            os.environ.get("REQUESTS_CA_BUNDLE")
+            or os.environ.get("CURL_CA_BUNDLE")
+            or requests.utils.DEFAULT_CA_BUNDLE_PATH
+        )
+    return str(store), os.stat(store).st_mtime
+
+
+def context(
+    verify: bool | str, minimum_version: str = "1.2", ciphers: str | None = None
+) -> ssl.SSLContext:
+    """Return the shared context of a trust setting.
+
+    :param verify: see :func:`parse_verify`.
+    :param minimum_version: ``1.1``, ``1.2`` or ``1.3``.
+    :param ciphers: OpenSSL cipher list for TLS 1.2, None for the default.
+    :raises OSError: the trust store cannot be read.
+    :raises ValueError: the cipher list is not understood.
+    """
+    store, changed = _store(verify)
+    key = (store, changed, minimum_version, ciphers)
+    with _lock:
+        found = _contexts.get(key)
+        if found is not None:
+            _contexts.move_to_end(key)
+            return found
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if store is None:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+    elif os.path.isdir(store):
+        made.load_verify_locations(capath=store)
+    else:
+        made.load_verify_locations(cafile=store)
+    made.minimum_version = _VERSIONS[minimum_version]
+    if ciphers:
+        try:
+            made.set_ciphers(ciphers)
+        except ssl.SSLError as exc:
+            raise ValueError(f"TLS cipher list '{ciphers}': {exc}") from exc
+    with _lock:
+        _contexts[key] = made
+        while len(_contexts) > _MAX_CONTEXTS:
+            _contexts.popitem(last=False)
+    return made
+
+
+class ContextAdapter(requests.adapters.HTTPAdapter):
+    """An adapter of requests that uses a given TLS context."""
+
+    def __init__(self, tls: ssl.SSLContext, **kwargs: Any) -> None:
+        self._tls = tls
+        super().__init__(**kwargs)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, ssl_context=self._tls, **kwargs)
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        return super().proxy_manager_for(proxy, ssl_context=self._tls, **kwargs)
+
+    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
+        # The trust store is in the context; only the choice is left.
+        verified = self._tls.verify_mode == ssl.CERT_REQUIRED
+        conn.cert_reqs = "CERT_REQUIRED" if verified else "CERT_NONE"
