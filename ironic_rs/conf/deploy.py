@@ -25,6 +25,27 @@ OPTS: list[cfg.Opt] = [
             "config drives are put there."
         ),
     ),
+    cfg.BoolOpt(
+        "http_server",
+        help=(
+            "Serve http_root from the conductor's own process, for sites without a web server "
+            "beside it. http_url, when unset, becomes the address of this server. Default: only "
+            "in ironic-rs (API and conductor in one process), and only when http_url is unset. "
+            "An option of this product only."
+        ),
+    ),
+    cfg.StrOpt(
+        "http_server_host",
+        default="0.0.0.0",
+        help="Address that the server of http_root listens on. An option of this product only.",
+    ),
+    cfg.PortOpt(
+        "http_server_port",
+        default=8080,
+        help=(
+            "Port of the server of http_root; 0 takes a free one. An option of this product only."
+        ),
+    ),
     cfg.StrOpt(
         "image_server_auth_strategy",
         default="noauth",
