@@ -460,9 +460,9 @@ def next_state(state: str, event: str) -> str:
         ) from None
 
 
-def is_allowed(state: str, event: str) -> bool:
+def is_allowed(state: str | None, event: str) -> bool:
     """Tell whether ``event`` is legal in ``state``."""
-    row = STATES.get(state)
+    row = STATES.get(state or "")
     return row is not None and event in row.events
 
 

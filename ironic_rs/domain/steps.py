@@ -20,8 +20,8 @@ Step = dict[str, Any]
 class StepNode(Protocol):
     """What these rules need of a node record."""
 
-    uuid: str
-    provision_state: str
+    uuid: Any
+    provision_state: Any
     clean_step: Any
     deploy_step: Any
     service_step: Any

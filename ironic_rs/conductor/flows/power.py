@@ -179,7 +179,7 @@ def _power_off_children(task: Task) -> list[str]:
     """
     to_do = []
     with ExitStack() as stack:
-        for uuid in nodes.child_uuids(task.node.uuid):
+        for uuid in nodes.child_uuids(str(task.node.uuid)):
             child = stack.enter_context(
                 task.tasks.acquire(task.context, uuid, shared=True, purpose="child node power off")
             )
@@ -192,7 +192,7 @@ def _power_off_children(task: Task) -> list[str]:
             to_do.append(child)
         for child in to_do:
             node_power_action(child, states.POWER_OFF)
-        return [child.node.uuid for child in to_do]
+        return [str(child.node.uuid) for child in to_do]
 
 
 def _with_child(task: Task, uuid: str, action: Callable[[Task], None]) -> None:

@@ -60,7 +60,8 @@ def automated_steps(node: models.Node) -> tuple[list[Step] | None, bool]:
     if CONF.conductor.automated_cleaning_runbook_validate_traits:
         _check_traits(node, runbook)
     LOG.info("Node %s is cleaned by runbook %s", node.uuid, runbook.name)
-    return [_as_step(step) for step in runbook.steps], bool(runbook.disable_ramdisk)
+    ordered = sorted(runbook.steps, key=lambda step: step.get("order") or 0)
+    return [_as_step(step) for step in ordered], bool(runbook.disable_ramdisk)
 
 
 def _check_traits(node: models.Node, runbook: models.Runbook) -> None:

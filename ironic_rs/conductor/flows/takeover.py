@@ -11,15 +11,12 @@ from oslo_log import log
 
 from ironic_rs.conductor import failures
 from ironic_rs.conductor.flows import console, image_type
-from ironic_rs.domain import errors
+from ironic_rs.domain import capabilities, errors
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.task import Task
 
 LOG = log.getLogger(__name__)
-
-#: Deploy interfaces whose instances do not boot from the local disk.
-_NETBOOTED = frozenset({"ramdisk", "anaconda"})
 
 
 def do_takeover(task: Task) -> None:
@@ -41,7 +38,7 @@ def do_adoption(task: Task) -> None:
     node = task.node
     try:
         image_type.infer(node)
-        if task.node.get_interface("deploy") in _NETBOOTED:
+        if capabilities.boot_option(task.node) != "local":
             task.driver.boot.validate(task)
         do_takeover(task)
     except errors.LockLost:

@@ -5,6 +5,7 @@ Source: specification conductor.md section 10.7, defect W18.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from oslo_log import log
@@ -73,7 +74,8 @@ def _forget_instance(task: Task) -> None:
     """Clear all that belongs to the instance; the next event saves it."""
     node = task.node
     if node.allocation_id is not None:
-        allocations.destroy(node.allocation_id)
+        with contextlib.suppress(errors.AllocationNotFound):
+            allocations.destroy(node.allocation_id)
         node.allocation_id = None
     node.instance_info = {}
     node.instance_uuid = None
@@ -85,6 +87,9 @@ def _forget_instance(task: Task) -> None:
     if info.pop("automatic_lessee", None):
         node.lessee = None
     node.deploy_step = {}
+    if node.service_step or info.get("service_steps"):
+        node.service_step = {}
+        steps.wipe_service_info(node)
 
 
 def _clean(task: Task) -> None:

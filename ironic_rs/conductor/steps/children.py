@@ -32,7 +32,7 @@ def run(task: Task, kind: StepKind, step: Step) -> str | None:
     """
     reserved.refuse_pause(step)
     limit = step.get("limit_child_node_execution")
-    for uuid in nodes.child_uuids(task.node.uuid):
+    for uuid in nodes.child_uuids(str(task.node.uuid)):
         if limit and uuid not in limit:
             continue
         LOG.info("Node %s: step %s on child %s", task.node.uuid, steps.step_id(step), uuid)

@@ -89,7 +89,8 @@ def template_steps(task: Task) -> list[Step]:
             "args": dict(step.get("args") or {}),
             "priority": int(step["priority"]),
         }
-        for step in templates.steps_of(names)
+        for template in templates.named(names)
+        for step in template.steps
     ]
 
 

@@ -1,0 +1,108 @@
+"""What all endpoints share.
+
+An endpoint method answers only after the lock is taken, the request is checked,
+the first transition is saved and a worker has accepted the rest; a refusal leaves
+the node as it was (conductor.md section 16, guarantee 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ironic_rs.conductor import failures
+from ironic_rs.conf import CONF
+from ironic_rs.db import nodes
+from ironic_rs.domain import errors, states
+
+if TYPE_CHECKING:
+    from ironic_rs.conductor.service import Conductor
+    from ironic_rs.conductor.task import Task
+    from ironic_rs.rpc.context import RequestContext
+
+
+class Endpoint:
+    """Base of the endpoint classes: one per subject."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self.conductor = conductor
+
+    def acquire(self, context: RequestContext, node_id: str | int, **kwargs: Any) -> Task:
+        """Take a task; arguments as ``TaskManager.acquire``."""
+        return self.conductor.tasks.acquire(context, node_id, **kwargs)
+
+
+def require_event(task: Task, event: str, action: str | None = None) -> None:
+    """Refuse an action whose machine event is illegal now.
+
+    :param action: how the caller knows the action; default: the event.
+    :raises InvalidStateRequested: illegal.
+    """
+    node = task.node
+    if not states.is_allowed(node.provision_state, event):
+        raise errors.InvalidStateRequested(
+            action=action or event, node=node.uuid, state=node.provision_state
+        )
+
+
+def start(
+    task: Task,
+    event: str,
+    worker: Callable[..., None],
+    *args: Any,
+    action: str | None = None,
+    target_state: str | None = None,
+    last_error: str | None = None,
+    refused: Callable[..., None] = failures.provision_refused,
+) -> None:
+    """Fire the first event of a flow and hand the task to its worker.
+
+    :param worker: called as ``worker(task, *args)``.
+    :param refused: roll-back when no worker is free.
+    :raises InvalidStateRequested: the event is illegal now.
+    """
+    require_event(task, event, action)
+    task.event(
+        event,
+        callback=worker,
+        call_args=(task, *args),
+        error_handler=refused,
+        target_state=target_state,
+        last_error=last_error,
+    )
+
+
+def refuse_maintenance(task: Task, action: str) -> None:
+    """Refuse an action on a node in maintenance.
+
+    :raises NodeInMaintenance: it is.
+    """
+    if task.node.maintenance:
+        raise errors.NodeInMaintenance(op=action, node=task.node.uuid)
+
+
+def refuse_protected(task: Task) -> None:
+    """Refuse an action that destroys the instance of a protected node.
+
+    :raises NodeProtected: it is protected.
+    """
+    if task.node.protected:
+        raise errors.NodeProtected(node=task.node.uuid)
+
+
+def check_concurrency(action: str) -> None:
+    """Refuse more deployments or cleanings than the configuration allows.
+
+    Counted before the lock: two requests at the same moment may both pass (W44).
+
+    :param action: ``deploy`` or ``clean``.
+    :raises ConcurrentActionLimit: the limit is reached.
+    """
+    conf = CONF.conductor
+    if action == "deploy":
+        counted, limit = states.CONCURRENT_DEPLOY_COUNTED, conf.max_concurrent_deploy
+    else:
+        counted, limit = states.CONCURRENT_CLEAN_COUNTED, conf.max_concurrent_clean
+    group = conf.conductor_group.lower() if conf.max_concurrent_per_conductor_group else None
+    if nodes.count_in_states(counted, group) >= limit:
+        raise errors.ConcurrentActionLimit(task_type=action)

@@ -1,0 +1,92 @@
+"""RPC: boot device, indicators, NMI, virtual media.
+
+Read-only calls take the shared lock (W29).
+
+Source: specification conductor.md section 1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ironic_rs.conductor.endpoints.base import Endpoint
+from ironic_rs.conductor.flows import boot
+from ironic_rs.rpc.registry import rpc_method
+
+if TYPE_CHECKING:
+    from ironic_rs.rpc.context import RequestContext
+
+
+class ManagementEndpoint(Endpoint):
+    """Calls that go straight to the management interface."""
+
+    @rpc_method("set_boot_device", since="1.17")
+    def set_boot_device(
+        self, context: RequestContext, node_id: str, device: str, persistent: bool = False
+    ) -> None:
+        """Set the boot device, once unless ``persistent``."""
+        with self.acquire(context, node_id, purpose="setting boot device") as task:
+            boot.set_boot_device(task, device, persistent)
+
+    @rpc_method("get_boot_device", since="1.17")
+    def get_boot_device(self, context: RequestContext, node_id: str) -> dict[str, Any]:
+        """Return {boot_device: name or null, persistent: bool or null}."""
+        with self.acquire(context, node_id, shared=True, purpose="getting boot device") as task:
+            task.driver.management.validate(task)
+            return task.driver.management.get_boot_device(task)
+
+    @rpc_method("get_supported_boot_devices", since="1.17")
+    def get_supported_boot_devices(self, context: RequestContext, node_id: str) -> list[str]:
+        """Return the boot devices that can be set."""
+        with self.acquire(
+            context, node_id, shared=True, purpose="getting supported boot devices"
+        ) as task:
+            return list(task.driver.management.get_supported_boot_devices(task))
+
+    @rpc_method("inject_nmi", since="1.40")
+    def inject_nmi(self, context: RequestContext, node_id: str) -> None:
+        """Send a non-maskable interrupt."""
+        with self.acquire(context, node_id, purpose="inject nmi") as task:
+            task.driver.management.validate(task)
+            task.driver.management.inject_nmi(task)
+
+    @rpc_method("set_indicator_state", since="1.50")
+    def set_indicator_state(
+        self, context: RequestContext, node_id: str, component: str, indicator: str, state: str
+    ) -> None:
+        """Set an indicator to on, off, blinking or unknown."""
+        with self.acquire(context, node_id, purpose="setting indicator state") as task:
+            task.driver.management.validate(task)
+            task.driver.management.set_indicator_state(task, component, indicator, state)
+
+    @rpc_method("get_indicator_state", since="1.50")
+    def get_indicator_state(
+        self, context: RequestContext, node_id: str, component: str, indicator: str
+    ) -> str:
+        """Return the state of an indicator."""
+        with self.acquire(
+            context, node_id, shared=True, purpose="getting indicators states"
+        ) as task:
+            task.driver.management.validate(task)
+            return task.driver.management.get_indicator_state(task, component, indicator)
+
+    @rpc_method("get_supported_indicators", since="1.50")
+    def get_supported_indicators(
+        self, context: RequestContext, node_id: str, component: str | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Return component -> indicator -> {readonly, states}."""
+        with self.acquire(
+            context, node_id, shared=True, purpose="getting supported indicators"
+        ) as task:
+            task.driver.management.validate(task)
+            return task.driver.management.get_supported_indicators(task, component)
+
+    @rpc_method("get_virtual_media", since="1.61")
+    def get_virtual_media(self, context: RequestContext, node_id: str) -> Sequence[dict[str, Any]]:
+        """Return the virtual media devices and what is in them."""
+        with self.acquire(
+            context, node_id, shared=True, purpose="get virtual media devices"
+        ) as task:
+            task.driver.management.validate(task)
+            return task.driver.management.get_virtual_media(task)
