@@ -329,7 +329,7 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         "isolinux_config_template",
-        default="$pybasedir/common/isolinux_config.template",
+        default="$pybasedir/images/templates/isolinux.cfg.template",
         help="Template of the boot loader configuration in boot ISOs for BIOS machines.",
     ),
     cfg.StrOpt(
@@ -342,7 +342,7 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         "grub_config_template",
-        default="$pybasedir/common/grub_conf.template",
+        default="$pybasedir/images/templates/grub.cfg.template",
         help="Template of the GRUB configuration in boot ISOs for UEFI machines.",
     ),
     cfg.StrOpt(
