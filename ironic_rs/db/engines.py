@@ -10,6 +10,7 @@ connection, so that threads queue in the pool instead of polling the file's lock
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
@@ -102,8 +103,20 @@ def busy_seconds(conf: cfg.ConfigOpts) -> int:
     return int(conf.database.sqlite_max_wait_for_retry) if conf.database.sqlite_retries else 5
 
 
+def _make_private(path: str) -> None:
+    """Create a missing database file closed to others: it holds BMC credentials.
+
+    SQLite gives the files beside it the same mode.
+    """
+    file = Path(path)
+    if not path.startswith("file:") and file.parent.is_dir():
+        file.touch(mode=0o640, exist_ok=True)
+
+
 def _create_sqlite(conf: cfg.ConfigOpts, url: URL) -> Engines:
     in_memory = url.database in (None, "", ":memory:")
+    if url.database and not in_memory:
+        _make_private(url.database)
     connect_args = {"check_same_thread": False, "timeout": busy_seconds(conf)}
     shared: dict[str, Any] = {
         "poolclass": QueuePool,

@@ -117,8 +117,9 @@ def sync(connection: Connection, node_id: int, components: Iterable[Mapping[str,
             changes.created.append(name)
         elif _differs(stored, read):
             given = {key: read[key] for key in _DESCRIBING if key in read}
-            given["current_version"] = read.get("current_version")
-            given["last_version_flashed"] = read.get("current_version")
+            current = read.get("current_version")
+            if current not in (stored.current_version, None) or stored.last_version_flashed:
+                given |= {"current_version": current, "last_version_flashed": current}
             _update(connection, node_id, name, given)
             changes.updated.append(name)
         else:
