@@ -154,14 +154,14 @@ class Node(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    uuid: Mapped[str36 | None]
+    uuid: Mapped[str36] = mapped_column(nullable=True)
     instance_uuid: Mapped[str36 | None]
     instance_name: Mapped[str255 | None]
     name: Mapped[str255 | None]
     chassis_id: Mapped[int | None] = mapped_column(ForeignKey("chassis.id"))
     power_state: Mapped[str15 | None]
     target_power_state: Mapped[str15 | None]
-    provision_state: Mapped[str15 | None]
+    provision_state: Mapped[str15] = mapped_column(nullable=True)
     target_provision_state: Mapped[str15 | None]
     provision_updated_at: Mapped[datetime.datetime | None]
     last_error: Mapped[text | None]
