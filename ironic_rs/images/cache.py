@@ -224,6 +224,14 @@ def instance_images() -> ImageCache:
     return ImageCache(pxe.instance_master_path, size=pxe.image_cache_size, ttl=pxe.image_cache_ttl)
 
 
+def boot_files() -> ImageCache:
+    """Return the cache of kernels, ramdisks and boot loaders; they have no disk format."""
+    pxe = CONF.pxe
+    return ImageCache(
+        pxe.tftp_master_path, size=pxe.image_cache_size, ttl=pxe.image_cache_ttl, inspect=False
+    )
+
+
 def boot_isos() -> ImageCache:
     """Return the cache of boot ISOs; they are neither inspected nor converted."""
     deploy = CONF.deploy
@@ -240,7 +248,7 @@ def make_room(directory: Path, needed: int) -> None:
 
     :raises InsufficientDiskSpace: it does not, even without unused cached images.
     """
-    for cache in (boot_isos(), instance_images()):
+    for cache in (boot_isos(), instance_images(), boot_files()):
         if not cache.on_device_of(directory):
             continue
         cache.clean_up()

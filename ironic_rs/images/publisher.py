@@ -11,6 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -63,7 +66,7 @@ def publishing(name: str, subdir: str, mode: int = 0o644) -> Iterator[Path]:
         directory.mkdir(parents=True, exist_ok=True)
         _remove_parts(directory, name)
         yield part
-        part.chmod(mode)
+        _set_mode(part, mode)
         os.replace(part, directory / name)
     except OSError as exc:
         raise errors.ImageCreationFailed(
@@ -73,6 +76,28 @@ def publishing(name: str, subdir: str, mode: int = 0o644) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             part.unlink()
+
+
+@contextlib.contextmanager
+def work_directory(target: Path) -> Iterator[Path]:
+    """Yield a directory for parts of a file in publication, on the same file system.
+
+    It is hidden like ``target``, and removed in the end.
+    """
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.stem, suffix=_PART) as path:
+        yield Path(path)
+
+
+def _set_mode(path: Path, mode: int) -> None:
+    """Set the permissions; a file that has other names gets other permissions as a copy."""
+    info = path.stat()
+    if stat.S_IMODE(info.st_mode) & mode == mode:
+        return
+    if info.st_nlink > 1:
+        copy = path.with_name(f"{path.stem}-copy{_PART}")
+        shutil.copyfile(path, copy)
+        os.replace(copy, path)
+    path.chmod(mode)
 
 
 def unpublish(name: str, subdir: str) -> None:
@@ -91,4 +116,7 @@ def _remove_parts(directory: Path, name: str) -> None:
     with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
             if entry.name.startswith(prefix) and entry.name.endswith(_PART):
-                Path(entry.path).unlink(missing_ok=True)
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    Path(entry.path).unlink(missing_ok=True)

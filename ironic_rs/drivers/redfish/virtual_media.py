@@ -1,0 +1,236 @@
+"""Virtual media devices: find the right slot, insert, eject.
+
+Source: specification drivers.md section 6.6; field cases 46, 48, 49.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sushy
+import sushy.exceptions
+from oslo_log import log
+from sushy.resources.manager.virtual_media import VirtualMedia, VirtualMediaCollection
+
+from ironic_rs.conf import CONF
+from ironic_rs.db import models
+from ironic_rs.domain import errors
+from ironic_rs.drivers.redfish.sessions import NodeBmc
+
+LOG = log.getLogger(__name__)
+
+#: Device types of the REST API.
+MEDIA_TYPES = {
+    "disk": sushy.VirtualMediaType.USB_STICK,
+    "cdrom": sushy.VirtualMediaType.CD,
+    "floppy": sushy.VirtualMediaType.FLOPPY,
+}
+
+#: How often, and how many seconds apart, an insert is tried that ends in a 5xx.
+INSERT_ATTEMPTS = 3
+INSERT_RETRY_INTERVAL = 3.0
+
+_MISSING = (
+    sushy.exceptions.MissingAttributeError,
+    sushy.exceptions.ResourceNotFoundError,
+)
+_BAD_SLOT = (400, 405)
+_FAILED_TASKS = (
+    sushy.TASK_STATE_EXCEPTION,
+    sushy.TASK_STATE_KILLED,
+    sushy.TASK_STATE_CANCELLED,
+    sushy.TASK_STATE_INTERRUPTED,
+)
+
+
+def _collections(bmc: NodeBmc, *, all_places: bool = False) -> Iterator[VirtualMediaCollection]:
+    """Yield where the BMC shows virtual media: at the system, else at its managers.
+
+    :param all_places: both; to eject what is in a slot wherever it is shown.
+    """
+    seen = set()
+    try:
+        collection = bmc.system.virtual_media
+        seen.add(collection.path)
+        yield collection
+        if not all_places:
+            return
+    except _MISSING:
+        pass
+    try:
+        managers = bmc.system.managers
+    except _MISSING:
+        return
+    for manager in managers:
+        try:
+            collection = manager.virtual_media
+        except _MISSING:
+            continue
+        if collection.path not in seen:
+            seen.add(collection.path)
+            yield collection
+
+
+def _takes(device: VirtualMedia, kind: sushy.VirtualMediaType) -> bool:
+    """Tell whether a slot takes a medium; a DVD drive reads CDs."""
+    types = device.media_types or []
+    return kind in types or (
+        kind == sushy.VirtualMediaType.CD and sushy.VirtualMediaType.DVD in types
+    )
+
+
+def devices(bmc: NodeBmc) -> list[dict[str, Any]]:
+    """Return [{media_types, inserted, image}] of all slots."""
+    return [
+        {
+            "media_types": [kind.value for kind in device.media_types or []],
+            "inserted": bool(device.inserted),
+            "image": device.image or None,
+        }
+        for collection in _collections(bmc)
+        for device in collection.get_members()
+    ]
+
+
+def find(
+    bmc: NodeBmc, kinds: Sequence[sushy.VirtualMediaType], *, inserted: bool | None = None
+) -> sushy.VirtualMediaType | None:
+    """Return the first kind (in order of preference) that some slot takes.
+
+    :param inserted: count only slots with, or without, a medium.
+    """
+    slots = [device for found in _collections(bmc) for device in found.get_members()]
+    for kind in kinds:
+        for device in slots:
+            if _takes(device, kind) and (inserted is None or bool(device.inserted) == inserted):
+                return kind
+    return None
+
+
+def transfer_protocols(bmc: NodeBmc, kind: sushy.VirtualMediaType) -> set[str]:
+    """Return the protocols by which the BMC can fetch a medium; HTTP is always one."""
+    found = {"HTTP"}
+    for collection in _collections(bmc):
+        for device in collection.get_members():
+            if not _takes(device, kind):
+                continue
+            document = device.json or {}
+            action = (document.get("Actions") or {}).get("#VirtualMedia.InsertMedia") or {}
+            found.update(action.get("TransferProtocolType@Redfish.AllowableValues") or [])
+            if document.get("TransferProtocolType"):
+                found.add(document["TransferProtocolType"])
+    return {str(name).upper() for name in found}
+
+
+def insert(
+    node: models.Node,
+    bmc: NodeBmc,
+    url: str,
+    kind: sushy.VirtualMediaType,
+    *,
+    transfer_protocol: str | None = None,
+) -> None:
+    """Insert an image into the first slot that takes it, whatever is in it.
+
+    :param transfer_protocol: sent only when given.
+    :raises InvalidParameterValue: no slot took it; the text has each slot's reason.
+    :raises RedfishError: it was taken but did not show up (with polling).
+    """
+    try:
+        eject(node, bmc, kind)
+    except sushy.exceptions.HTTPError as exc:
+        LOG.warning("Node %s: ejecting before an insert failed: %s", node.uuid, exc)
+    reasons: dict[str, str] = {}
+    for collection in _collections(bmc):
+        for attempt in range(1, INSERT_ATTEMPTS + 1):
+            device, again = _try_slots(collection, url, kind, transfer_protocol, reasons)
+            if device is not None:
+                LOG.info("Node %s: %s inserted into %s", node.uuid, url, device.path)
+                if CONF.redfish.enable_vmedia_insert_polling:
+                    _wait_until_inserted(node, bmc, device, url)
+                return
+            if not again or attempt == INSERT_ATTEMPTS:
+                break
+            time.sleep(INSERT_RETRY_INTERVAL)
+    why = "; ".join(f"{path}: {reason}" for path, reason in reasons.items())
+    raise errors.InvalidParameterValue(
+        f"No virtual media slot of node {node.uuid} takes {url} as {kind.value}: "
+        f"{why or 'the BMC has no slot for it'}."
+    )
+
+
+def _try_slots(
+    collection: VirtualMediaCollection,
+    url: str,
+    kind: sushy.VirtualMediaType,
+    transfer_protocol: str | None,
+    reasons: dict[str, str],
+) -> tuple[VirtualMedia | None, bool]:
+    """Return (the slot that took the image, whether trying again makes sense)."""
+    again = False
+    for device in collection.get_members():
+        if not _takes(device, kind):
+            continue
+        try:
+            device.insert_media(url, transfer_protocol=transfer_protocol)
+        except sushy.exceptions.MissingActionError:
+            reasons[device.path] = "it has no insert action"
+        except sushy.exceptions.ServerSideError as exc:
+            reasons[device.path] = str(exc)
+            again = True
+        except sushy.exceptions.HTTPError as exc:
+            if exc.status_code not in _BAD_SLOT:
+                raise
+            reasons[device.path] = str(exc)
+        else:
+            return device, False
+    return None, again
+
+
+def _wait_until_inserted(node: models.Node, bmc: NodeBmc, device: VirtualMedia, url: str) -> None:
+    """Wait until the BMC says so; its own task may say sooner that it failed."""
+    timeout = CONF.redfish.vmedia_insert_timeout
+    end = time.monotonic() + timeout
+    task = bmc.accepted_task()
+    while True:
+        device.invalidate()
+        device.refresh(force=False)
+        if device.inserted:
+            return
+        if task is not None:
+            _check_task(node, task, url)
+        if time.monotonic() >= end:
+            raise errors.RedfishError(
+                error=(
+                    f"{url} was accepted by {device.path} of node {node.uuid}, but is not "
+                    f"inserted after {timeout} s"
+                )
+            )
+        time.sleep(CONF.redfish.vmedia_insert_poll_interval)
+
+
+def _check_task(node: models.Node, monitor: sushy.taskmonitor.TaskMonitor, url: str) -> None:
+    try:
+        task = monitor.get_task()
+    except _MISSING:
+        # BMCs forget tasks that have ended.
+        return
+    if task.task_state in _FAILED_TASKS:
+        said = "; ".join(m.message or m.message_id or "" for m in task.messages or [])
+        raise errors.RedfishError(
+            error=(
+                f"inserting {url} into node {node.uuid} ended as {task.task_state.value}: "
+                f"{said or 'the BMC gives no reason'}"
+            )
+        )
+
+
+def eject(node: models.Node, bmc: NodeBmc, kind: sushy.VirtualMediaType) -> None:
+    """Eject from every slot of the kind that holds something."""
+    for collection in _collections(bmc, all_places=True):
+        for device in collection.get_members():
+            if _takes(device, kind) and device.inserted:
+                device.eject_media()
+                LOG.info("Node %s: ejected what was in %s", node.uuid, device.path)
