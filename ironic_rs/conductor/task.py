@@ -26,6 +26,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.db import portgroups as db_portgroups
 from ironic_rs.db import ports as db_ports
+from ironic_rs.db import records
 from ironic_rs.domain import errors, states
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Task:
     def ports(self) -> Sequence[models.Port]:
         """Ports of the node, loaded on first use."""
         if self._ports is None:
-            self._ports = db_ports.get_by_node_id(self.node.id)
+            self._ports = db_ports.of_node(self.node.id)
         return self._ports
 
     @ports.setter
@@ -196,7 +197,7 @@ class Task:
     def portgroups(self) -> Sequence[models.Portgroup]:
         """Port groups of the node, loaded on first use."""
         if self._portgroups is None:
-            self._portgroups = db_portgroups.get_by_node_id(self.node.id)
+            self._portgroups = db_portgroups.of_node(self.node.id)
         return self._portgroups
 
     @portgroups.setter
@@ -352,10 +353,16 @@ class Task:
             if not self._gone and not self._lost and self._book.is_holder(node.uuid, self):
                 self._release_row(node)
         finally:
-            self._book.drop(node.uuid, self)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the lock; its row is free, or not ours."""
+        self._released = True
+        self.shared = True
+        self._book.drop(self.node.uuid, self)
         LOG.debug(
             "Node %s released after %.3f s: %s",
-            node.uuid,
+            self.node.uuid,
             time.monotonic() - self._locked_at,
             self.purpose,
         )
@@ -387,6 +394,27 @@ class Task:
         except errors.LockLost as exc:
             self._lost = exc
             raise
+
+    def save_and_release(self, *, touch: bool = False) -> None:
+        """Write the changed columns of ``node`` and give the lock back, in one UPDATE.
+
+        :param touch: the call-back time-out starts anew.
+        :raises LockLost: the reservation is no longer ours; nothing was written.
+        :raises ExclusiveLockRequired: the task is shared.
+        """
+        self.check_lock()
+        node, host = self.node, self.conductor.host
+        values: dict[str, Any] = {**records.changes(node), "reservation": None}
+        if touch:
+            # Each write of the state, be it the same, moves provision_updated_at.
+            values["provision_state"] = node.provision_state
+        try:
+            written = outlast(lambda: db_nodes.update(node, values, fence=host), self.check_lock)
+        except errors.LockLost as exc:
+            self._lost = exc
+            raise
+        records.apply(node, values | written)
+        self._let_go()
 
     def touch(self) -> None:
         """Move provision_updated_at: the call-back time-out starts anew."""

@@ -87,6 +87,13 @@ class Task(Protocol):
         :raises ExclusiveLockRequired: the task is shared.
         """
 
+    def save_and_release(self, *, touch: bool = False) -> None:
+        """Write the changed columns and give the lock back, in one UPDATE.
+
+        :param touch: the call-back time-out starts anew.
+        :raises LockLost: the reservation is no longer ours; nothing was written.
+        """
+
     def upgrade_lock(self, purpose: str | None = None, retry: bool | None = None) -> None:
         """Take the exclusive lock; ``node`` becomes a fresh record.
 
