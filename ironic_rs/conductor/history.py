@@ -9,6 +9,7 @@ import datetime
 import logging
 from typing import TYPE_CHECKING
 
+from ironic_rs.conductor.outage import outlast
 from ironic_rs.conf import CONF
 from ironic_rs.db import history as db_history
 
@@ -49,20 +50,19 @@ def record(
         node.last_error = truncate_error(event)
     if not CONF.conductor.node_history:
         return
-    db_history.create(
-        {
-            "node_id": node.id,
-            "conductor": host,
-            "event": event,
-            "event_type": event_type,
-            "severity": "ERROR" if error else "INFO",
-            "user": user or (context.user_id if context is not None else None),
-            "project": context.project_id if context is not None else None,
-            "state": node.provision_state,
-            "target_provision_state": node.target_provision_state,
-            "duration_seconds": _seconds_in_state(node),
-        }
-    )
+    values = {
+        "node_id": node.id,
+        "conductor": host,
+        "event": event,
+        "event_type": event_type,
+        "severity": "ERROR" if error else "INFO",
+        "user": user or (context.user_id if context is not None else None),
+        "project": context.project_id if context is not None else None,
+        "state": node.provision_state,
+        "target_provision_state": node.target_provision_state,
+        "duration_seconds": _seconds_in_state(node),
+    }
+    outlast(lambda: db_history.create(values))
 
 
 def _seconds_in_state(node: models.Node) -> int | None:
@@ -70,6 +70,4 @@ def _seconds_in_state(node: models.Node) -> int | None:
     if since is None:
         return None
     now = datetime.datetime.now(datetime.UTC)
-    if since.tzinfo is None:
-        now = now.replace(tzinfo=None)
     return max(0, int((now - since).total_seconds()))

@@ -72,7 +72,8 @@ class KeepAlive:
         started = self._fence.now()
         was_tripped = self._fence.tripped
         try:
-            if not db_conductors.touch(self._host, online=self._online()):
+            online = self._online()
+            if not db_conductors.touch(self._host, online=online) and online:
                 LOG.warning("Conductor %s is not registered any more, registering", self._host)
                 self._register()
         except Exception as exc:

@@ -9,22 +9,28 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ironic_rs.conductor.periodics.framework import for_each, my_rows
+from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, states
+from ironic_rs.rpc.context import admin_context
 
 if TYPE_CHECKING:
+    from ironic_rs.conductor.service import Conductor
     from ironic_rs.conductor.task import Task
+    from ironic_rs.db import models
 
 LOG = logging.getLogger(__name__)
 
+_CLEANING = frozenset({states.CLEANING, states.CLEANWAIT})
 
-def kept_target(task: Task) -> str | None:
+
+def kept_target(node: models.Node) -> str | None:
     """Return the target that has to survive a fail event, or None.
 
     ``manageable`` is the only mark of a manual cleaning.
     """
-    node = task.node
     manual = node.target_provision_state == states.MANAGEABLE
-    return states.MANAGEABLE if manual and node.provision_state == states.CLEANING else None
+    return states.MANAGEABLE if manual and node.provision_state in _CLEANING else None
 
 
 def fail_transient(task: Task, text: str, event_type: str) -> bool:
@@ -43,7 +49,7 @@ def fail_transient(task: Task, text: str, event_type: str) -> bool:
     node.target_power_state = None
     task.history(text, event_type)
     if stuck:
-        task.event("fail", target_state=kept_target(task), last_error=node.last_error)
+        task.event("fail", target_state=kept_target(node), last_error=node.last_error)
     else:
         task.save()
     return True
@@ -56,8 +62,9 @@ def worker_failed(task: Task, name: str, error: Exception) -> None:
     :raises LockLost: nothing was written.
     """
     node = task.node
-    text = f"{name} failed: {error or type(error).__name__}"
-    if not isinstance(error, errors.IronicError):
+    if isinstance(error, errors.IronicError):
+        text = f"{name} failed: {error}"
+    else:
         text = f"{name} failed unexpectedly: {type(error).__name__}: {error}"
     first_error = node.last_error
     if fail_transient(task, first_error or text, "UNKNOWN"):
@@ -65,3 +72,50 @@ def worker_failed(task: Task, name: str, error: Exception) -> None:
     if first_error is None:
         node.last_error = text
         task.save()
+
+
+def free_own_locks(conductor: Conductor) -> None:
+    """At start: give up every lock that this host left behind in an earlier life."""
+    uuids = db_nodes.clear_own(conductor.host)
+    if uuids:
+        LOG.warning(
+            "Locks left behind by an earlier run of conductor %s are cleared: %s",
+            conductor.host,
+            ", ".join(uuids),
+        )
+
+
+def fail_stuck_at_start(conductor: Conductor) -> None:
+    """At start: fail every node of this conductor that rests in a transient state (W08).
+
+    Nodes that map here later are found by the orphan check.
+    """
+    rows = my_rows(
+        conductor,
+        (),
+        {"reserved": False, "provision_state_in": states.STUCK_STATES_TREATED_AS_FAIL},
+    )
+    for_each(conductor, rows, lambda row: fail_stray(conductor, row["uuid"]))
+
+
+def fail_stray(conductor: Conductor, uuid: str) -> None:
+    """Fail a node that rests in a transient state without a lock."""
+    try:
+        with conductor.tasks.acquire(
+            admin_context(),
+            uuid,
+            purpose="node state check",
+            retry=False,
+            load_driver=False,
+        ) as task:
+            state = task.node.provision_state
+            fail_transient(
+                task,
+                f"State '{state}' cannot be resumed by conductor {conductor.host}: the work "
+                "on the node was interrupted.",
+                "transition",
+            )
+    except (errors.NodeLocked, errors.NodeNotFound) as exc:
+        LOG.debug("Node in a transient state: %s", exc)
+    except errors.LockLost as exc:
+        LOG.error("LockLost: node %s: %s", uuid, exc)

@@ -30,6 +30,9 @@ from ironic_rs.rpc.transport import RpcServer, Transport
 
 LOG = logging.getLogger(__name__)
 
+#: A scheduling thread that has not come round for so long (seconds) hangs.
+_STUCK_SECONDS = 30.0
+
 
 class Conductor:
     """One conductor of this process.
@@ -137,6 +140,12 @@ class Conductor:
 
     def _is_online(self) -> bool:
         return self._registered
+
+    def healthy(self) -> bool:
+        """Tell whether the threads that this conductor lives by still come round."""
+        if self.stopping.is_set() or self.periodics is None or not self.periodics.started:
+            return True
+        return self.keepalive.alive and self.periodics.silence < _STUCK_SECONDS
 
     # Stop
 

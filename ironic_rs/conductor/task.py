@@ -346,8 +346,6 @@ class Task:
         """
         if self.shared or self._released:
             return
-        self._released = True
-        self.shared = True
         node = self.node
         try:
             if not self._gone and not self._lost and self._book.is_holder(node.uuid, self):
@@ -594,9 +592,7 @@ class Task:
         )
 
     def _leave(self) -> None:
-        self._released = True
-        self.shared = True
-        self._book.drop(self.node.uuid, self)
+        self._let_go()
         LOG.error(
             "Node %s stays locked in state %r: its worker ended before it could fail it",
             self.node.uuid,

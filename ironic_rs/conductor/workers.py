@@ -223,6 +223,8 @@ class WorkerPools:
                         return
                 try:
                     fn(item)
+                except errors.IronicError as exc:
+                    LOG.error("Work on one item of a periodic failed: %s", exc)
                 except Exception:
                     LOG.exception("Work on one item of a periodic failed")
 

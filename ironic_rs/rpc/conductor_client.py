@@ -339,6 +339,7 @@ class ConductorClient:
         node: Any,
         callback_url: str,
         agent_version: str | None,
+        *,
         agent_token: str | None = None,
         agent_verify_ca: str | None = None,
         agent_status: str | None = None,

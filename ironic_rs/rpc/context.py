@@ -19,7 +19,7 @@ class RequestContext(oslo_context.RequestContext):
     :param auth_token_info: what Keystone said about the token (a dict), or None.
     """
 
-    FROM_DICT_EXTRA_KEYS = ("is_public_api", "auth_token_info")
+    FROM_DICT_EXTRA_KEYS = ["is_public_api", "auth_token_info"]  # noqa: RUF012
 
     def __init__(
         self,

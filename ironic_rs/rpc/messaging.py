@@ -31,8 +31,8 @@ from ironic_rs.rpc.transport import RpcServer, Transport
 
 LOG = logging.getLogger(__name__)
 
-#: Exchange of the conductors.
-EXCHANGE = "ironic"
+oslo_messaging.set_transport_defaults("ironic")
+
 #: Seconds that a call waits for the first connection to the broker.
 CONNECT_SECONDS = 5.0
 #: Repetitions of a send whose connection broke.
@@ -61,7 +61,7 @@ class MessagingServer(RpcServer):
         )
         self._server = oslo_messaging.get_rpc_server(
             transport,
-            oslo_messaging.Target(topic=CONDUCTOR_TOPIC, server=host, exchange=EXCHANGE),
+            oslo_messaging.Target(topic=CONDUCTOR_TOPIC, server=host),
             [endpoint],
             access_policy=oslo_messaging.ExplicitRPCAccessPolicy,
         )
@@ -109,7 +109,7 @@ class MessagingTransport(Transport):
             raise errors.IncorrectConfiguration(error=f"transport_url: {exc}") from exc
         self._client = oslo_messaging.get_rpc_client(
             self._transport,
-            oslo_messaging.Target(topic=CONDUCTOR_TOPIC, version="1.0", exchange=EXCHANGE),
+            oslo_messaging.Target(topic=CONDUCTOR_TOPIC, version="1.0"),
             retry=SEND_RETRIES,
         )
         self._connected = threading.Event()

@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from oslo_config import cfg
+
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 from ironic_rs.rpc.context import RequestContext
@@ -113,6 +115,13 @@ def reset() -> None:
         current, _current = _current, None
     if current is not None:
         current.close()
+
+
+def is_configured(conf: cfg.ConfigOpts) -> bool:
+    """Tell whether ``transport_url`` names a message broker."""
+    import oslo_messaging
+
+    return bool(oslo_messaging.TransportURL.parse(conf).hosts)
 
 
 def _create() -> Transport:

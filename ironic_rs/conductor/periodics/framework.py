@@ -128,7 +128,7 @@ def my_rows(
     return [row for row in rows if is_mine(conductor, row)]
 
 
-def is_mine(conductor: Conductor, row: Mapping[str, Any]) -> bool:
+def is_mine(conductor: Conductor, row: RowMapping) -> bool:
     """Tell whether this conductor owns the node of a row with the base columns."""
     return conductor.ring.is_mine(
         conductor.host, row["driver"], row["conductor_group"], row["uuid"]
@@ -139,9 +139,7 @@ class StopScan(Exception):
     """Raised by the function of a scan: no further node in this run."""
 
 
-def visit_nodes(
-    conductor: Conductor, scan: NodeScan, visit: Callable[[Task], object]
-) -> None:
+def visit_nodes(conductor: Conductor, scan: NodeScan, visit: Callable[[Task], object]) -> None:
     """Take a task on each node of a scan and call ``visit(task)``.
 
     Nodes are visited in parallel within bounds.  A node that is locked, gone, or
@@ -228,9 +226,7 @@ def for_each(
     def ends() -> bool:
         return conductor.stopping.is_set() or conductor.fence.tripped or stop()
 
-    conductor.workers.each(
-        items, fn, workers or CONF.conductor.periodic_max_workers, stop=ends
-    )
+    conductor.workers.each(items, fn, workers or CONF.conductor.periodic_max_workers, stop=ends)
 
 
 class Scheduler:
@@ -253,13 +249,22 @@ class Scheduler:
         self._running: set[str] = set()
         self._stopped = False
         self._thread: threading.Thread | None = None
-        #: When the scheduling thread last came round (monotonic seconds).
-        self.pulse = time.monotonic()
+        self._pulse = time.monotonic()
 
     @property
     def names(self) -> list[str]:
         """Names of the scheduled tasks."""
         return [task.name for task in self._tasks]
+
+    @property
+    def started(self) -> bool:
+        """True once scheduling has begun."""
+        return self._thread is not None
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the scheduling thread last came round."""
+        return time.monotonic() - self._pulse
 
     def start(self) -> None:
         """Start scheduling."""
@@ -287,7 +292,7 @@ class Scheduler:
     def _loop(self) -> None:
         while True:
             with self._changed:
-                self.pulse = time.monotonic()
+                self._pulse = time.monotonic()
                 if self._stopped:
                     return
                 now = time.monotonic()
@@ -308,7 +313,9 @@ class Scheduler:
             self._again(number, task, time.monotonic() + self._spread(*_REFUSED))
 
     def _run(self, number: int, task: Periodic, started: float) -> None:
-        interval = task.interval(CONF)
+        interval = max(task.interval(CONF), 1.0)
+        # Log lines of one run share a request id.
+        admin_context().update_store()
         try:
             if not self._conductor.fence.tripped:
                 task.run(self._conductor)
@@ -316,7 +323,7 @@ class Scheduler:
             LOG.exception("Periodic task %s failed", task.name)
         finally:
             took = time.monotonic() - started
-            if interval > 0 and took > 3 * interval:
+            if took > 3 * interval:
                 LOG.warning(
                     "Periodic task %s took %.0f s, its interval is %.0f s",
                     task.name,

@@ -1,0 +1,68 @@
+"""``ironic-rs``: API and conductor in one process.
+
+Without ``transport_url`` and ``rpc_transport`` in the configuration no message
+broker is used: the API calls the conductor directly.
+
+Source: specification conductor.md section 6.4, operations.md section 1.
+"""
+
+from __future__ import annotations
+
+from ironic_rs.service import backend
+
+backend.activate()
+
+import time  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from typing import NoReturn  # noqa: E402
+
+from ironic_rs.api import app  # noqa: E402
+from ironic_rs.api.call import Services  # noqa: E402
+from ironic_rs.conductor import checks  # noqa: E402
+from ironic_rs.conductor.service import Conductor  # noqa: E402
+from ironic_rs.conf import CONF, loading  # noqa: E402
+from ironic_rs.rpc import transport  # noqa: E402
+from ironic_rs.service import process  # noqa: E402
+from ironic_rs.service.wsgi import WsgiServer  # noqa: E402
+
+NAME = "ironic-rs"
+
+
+class AllInOne:
+    """A conductor, and the API that calls it."""
+
+    def __init__(self) -> None:
+        self._conductor = Conductor()
+        services = Services(CONF, self._conductor.rpc, self._conductor.ring)
+        # Opens the listening socket: a port in use ends the start at once.
+        self._server = WsgiServer(app.build(services), CONF)
+
+    def start(self) -> None:
+        """Start the conductor, then the API."""
+        self._conductor.start()
+        self._server.start()
+
+    def stop(self, timeout: float | None) -> bool:
+        """Stop the API, then the conductor, within ``timeout`` seconds for both."""
+        begun = time.monotonic()
+        self._server.stop(60.0 if timeout is None else timeout)
+        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - begun))
+        return self._conductor.stop(left)
+
+    def keep_registered(self) -> None:
+        """The coming stop is a planned restart."""
+        self._conductor.keep_registered()
+
+    def healthy(self) -> bool:
+        """Tell whether the conductor works."""
+        return self._conductor.healthy()
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run both; ends the process."""
+    loading.load(argv, NAME)
+    backend.announce()
+    if not transport.is_configured(CONF):
+        CONF.set_default("rpc_transport", "none")
+    checks.warn(CONF, split=False)
+    process.main(NAME, AllInOne, CONF)

@@ -1,0 +1,134 @@
+"""Nodes whose worker is gone: of a dead conductor, or lost by this one.
+
+Three ways to lose a worker, one check:
+
+* the conductor died: its reservation is released by compare-and-set;
+* this conductor could not end a worker properly (the database was away, the
+  self-fence had tripped): the node is still reserved here, and no task holds it;
+* a node rests in a transient state without any reservation.
+
+Whatever the way, a transient state is failed with a reason (W08, W09).
+
+Source: specification conductor.md sections 7, 10.12 and 17.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import RowMapping
+
+from ironic_rs.conductor import failures, recovery
+from ironic_rs.conductor.periodics.framework import for_each, my_rows
+from ironic_rs.db import conductors as db_conductors
+from ironic_rs.db import nodes as db_nodes
+from ironic_rs.domain import errors, states
+from ironic_rs.rpc.context import admin_context
+
+if TYPE_CHECKING:
+    from ironic_rs.conductor.service import Conductor
+    from ironic_rs.conductor.task import Task
+
+LOG = logging.getLogger(__name__)
+
+_STRAY = {
+    "reserved": False,
+    "provision_state_in": states.STUCK_STATES_TREATED_AS_FAIL,
+}
+
+
+class OrphanCheck:
+    """One conductor's check; remembers what it saw in the pass before."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Any] = {}
+
+    def run(self, conductor: Conductor) -> None:
+        """One pass over all three kinds of orphans."""
+        release_dead_locks(conductor)
+        adopt_own_locks(conductor)
+        self._fail_strays(conductor)
+
+    def _fail_strays(self, conductor: Conductor) -> None:
+        rows = my_rows(conductor, ["provision_state", "provision_updated_at"], _STRAY)
+        now = {r["uuid"]: (r["provision_state"], r["provision_updated_at"]) for r in rows}
+        before, self._seen = self._seen, now
+        # Unchanged since the last pass: nobody is about to take it up.
+        for_each(
+            conductor,
+            [row for row in rows if before.get(row["uuid"]) == now[row["uuid"]]],
+            lambda row: recovery.fail_stray(conductor, row["uuid"]),
+        )
+
+
+def release_dead_locks(conductor: Conductor) -> None:
+    """Free the nodes that dead conductors hold, and fail what ran on them."""
+    dead = set(db_conductors.offline_hosts())
+    if conductor.host in dead:
+        # Never touch what is our own: the keep-alive is late, nothing else.
+        LOG.warning("The heartbeat of this conductor %s is late", conductor.host)
+        dead.discard(conductor.host)
+    if not dead:
+        return
+    rows = my_rows(conductor, ["reservation"], {"reserved_by_any_of": sorted(dead)})
+
+    def one(row: RowMapping) -> None:
+        host = row["reservation"]
+        if not db_nodes.release_dead(row["id"], host):
+            return
+        LOG.warning("Node %s: lock of the dead conductor %s released", row["uuid"], host)
+        with conductor.tasks.acquire(
+            admin_context(), row["uuid"], purpose="node take over", load_driver=False
+        ) as task:
+            _settle(task, f"conductor {host}, which worked on it, is not alive any more")
+
+    for_each(conductor, rows, lambda row: _tolerant(row["uuid"], lambda: one(row)))
+
+
+def adopt_own_locks(conductor: Conductor) -> None:
+    """Settle the nodes that are reserved here while no task holds them."""
+    rows = db_nodes.select(["id", "uuid"], {"reservation": conductor.host})
+
+    def one(row: RowMapping) -> None:
+        task = conductor.tasks.adopt(admin_context(), row["uuid"], row["id"])
+        if task is None:
+            return
+        LOG.warning("Node %s is reserved here without a worker, releasing it", row["uuid"])
+        with task:
+            _settle(task, "its worker ended without recording the result")
+
+    for_each(
+        conductor,
+        [row for row in rows if not conductor.tasks.book.is_held(row["uuid"])],
+        lambda row: _tolerant(row["uuid"], lambda: one(row)),
+    )
+
+
+def _tolerant(uuid: str, action: Any) -> None:
+    """Run an action on a node; what goes wrong with it must not end the pass."""
+    try:
+        action()
+    except (errors.NodeLocked, errors.NodeNotFound) as exc:
+        LOG.debug("Orphan check: %s", exc)
+    except errors.LockLost as exc:
+        LOG.error("LockLost: orphan check of node %s: %s", uuid, exc)
+
+
+def _settle(task: Task, reason: str) -> None:
+    """Fail what ran on a node that lost its worker; clean up after a cleaning."""
+    node = task.node
+    what = (
+        f"Operation in state '{node.provision_state}'"
+        if node.provision_state in states.STUCK_STATES_TREATED_AS_FAIL
+        else "Pending power operation"
+    )
+    if not recovery.fail_transient(task, f"{what} was aborted: {reason}.", "takeover"):
+        return
+    if task.node.provision_state == states.CLEANFAIL:
+        try:
+            task.load_driver()
+        except errors.IronicError as exc:
+            LOG.error("Node %s: no clean-up without its driver: %s", node.uuid, exc)
+            return
+        failures.abort_on_conductor_take_over(task)

@@ -1,0 +1,286 @@
+"""Power sync and power failure recovery.
+
+A cycle over nodes that did not change costs two SQL statements for each thousand
+nodes and one BMC call a node, whose task is made of the selected row.  Only a
+difference takes a lock, and then everything is looked at again under it.
+
+Source: specification conductor.md sections 7, 10.2 and 17 (W14, W38); field-cases
+K05 and K07.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import RowMapping
+
+from ironic_rs.conductor.flows import power
+from ironic_rs.conductor.periodics.framework import for_each, my_rows
+from ironic_rs.conf import CONF
+from ironic_rs.db import models, records
+from ironic_rs.db import nodes as db_nodes
+from ironic_rs.domain import errors, states
+from ironic_rs.rpc.context import admin_context
+
+if TYPE_CHECKING:
+    from ironic_rs.conductor.service import Conductor
+    from ironic_rs.conductor.task import Task
+
+LOG = logging.getLogger(__name__)
+
+#: Nodes whose records are loaded by one statement.
+CHUNK = 1000
+#: How texts begin that power code writes to last_error; only those are cleared
+#: when the power state turns out to be right (W14).
+POWER_ERRORS = (
+    "Failed to change power state",
+    "Pending power operation",
+    "Power sync",
+)
+_COLUMNS = models.Node.__table__.columns.keys()
+_QUIET = {"reserved": False, "with_target_power_state": False}
+
+
+def load_nodes(rows: Sequence[RowMapping]) -> Iterator[models.Node]:
+    """Load the records of rows (with ``id``), in their order, a chunk at a time.
+
+    The records carry no traits: they are for shared tasks that speak to the BMC.
+    """
+    for start in range(0, len(rows), CHUNK):
+        ids = [row["id"] for row in rows[start : start + CHUNK]]
+        found = {row["id"]: row for row in db_nodes.select(_COLUMNS, {"id_in": ids})}
+        for node_id in ids:
+            # A node may have been deleted since the first query.
+            if node_id in found:
+                yield records.build(models.Node, found[node_id])
+
+
+def _excluded(node: models.Node) -> bool:
+    return bool(
+        node.provision_state in states.SYNC_EXCLUDED
+        or node.maintenance
+        or node.target_power_state is not None
+        or node.driver_internal_info.get("redfish_fw_updates")
+    )
+
+
+class PowerSync:
+    """One conductor's power sync; remembers failures in a row by node."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, int] = {}
+
+    def run(self, conductor: Conductor) -> None:
+        """One cycle over the nodes of this conductor."""
+        rows = my_rows(
+            conductor,
+            (),
+            {
+                "maintenance": False,
+                "provision_state_not_in": states.SYNC_EXCLUDED,
+                **_QUIET,
+            },
+        )
+        known = {row["uuid"] for row in rows}
+        self.failures = {u: n for u, n in self.failures.items() if u in known}
+        # Dead BMCs cost a time-out each: they come last, so the others are in time.
+        rows.sort(key=lambda row: self.failures.get(row["uuid"], 0))
+        context = admin_context()
+
+        def visit(node: models.Node) -> None:
+            if _excluded(node):
+                return
+            try:
+                with conductor.tasks.view(context, node, purpose="power state sync") as task:
+                    task.allow_reserved_pool = False
+                    self._sync(task)
+            except (errors.NodeLocked, errors.NodeNotFound) as exc:
+                LOG.debug("Power sync: %s", exc)
+            except errors.LockLost as exc:
+                LOG.error("LockLost: power sync of node %s: %s", node.uuid, exc)
+            except errors.IronicError as exc:
+                LOG.error("Power sync of node %s failed: %s", node.uuid, exc)
+
+        workers = min(CONF.conductor.sync_power_state_workers, CONF.conductor.periodic_max_workers)
+        for_each(conductor, load_nodes(rows), visit, workers=workers)
+
+    def _sync(self, task: Task) -> None:
+        node = task.node
+        uuid = node.uuid
+        if node.power_state is None and not _validates(task):
+            # Nobody has given it credentials yet.
+            self.failures.pop(uuid, None)
+            return
+        try:
+            real = power.real_power_state(task)
+        except errors.LockLost:
+            raise
+        except Exception as exc:
+            self._unreadable(task, exc)
+            return
+        if real is None or real == node.power_state:
+            self.failures.pop(uuid, None)
+            if real is not None:
+                _forget_power_error(task)
+            return
+        task.upgrade_lock(retry=False)
+        self._differs(task)
+
+    def _count(self, uuid: str) -> int:
+        count = self.failures.get(uuid, 0) + 1
+        self.failures[uuid] = count
+        return count
+
+    def _unreadable(self, task: Task, error: Exception) -> None:
+        node = task.node
+        count = self._count(node.uuid)
+        if count <= CONF.conductor.power_state_sync_max_retries:
+            LOG.warning(
+                "Power sync could not read the power state of node %s (attempt %d of %d): %s",
+                node.uuid,
+                count,
+                CONF.conductor.power_state_sync_max_retries + 1,
+                error,
+            )
+            return
+        task.upgrade_lock(retry=False)
+        if _excluded(task.node):
+            return
+        self._give_up(task, None, str(error) or type(error).__name__)
+
+    def _differs(self, task: Task) -> None:
+        """The state differs from the stored one; look again, now under the lock."""
+        node = task.node
+        uuid = node.uuid
+        if _excluded(node):
+            return
+        try:
+            # The first reading may be older than a power action that ended since.
+            real = power.real_power_state(task)
+        except errors.LockLost:
+            raise
+        except Exception as exc:
+            LOG.warning("Power sync could not read node %s again: %s", uuid, exc)
+            return
+        stored = node.power_state
+        if real is None or real == stored:
+            self.failures.pop(uuid, None)
+            return
+        if stored is None:
+            LOG.info("Node %s has power state '%s'", uuid, real)
+            node.power_state = real
+            task.save()
+            self.failures.pop(uuid, None)
+            return
+        if self._count(uuid) > CONF.conductor.power_state_sync_max_retries:
+            self._give_up(task, real, None)
+        elif (
+            CONF.conductor.force_power_state_during_sync
+            and task.driver.power.supports_power_sync(task)
+            and not node.disable_power_off
+        ):
+            LOG.warning("Node %s is '%s' instead of '%s', correcting it", uuid, real, stored)
+            try:
+                power.node_power_action(task, stored)
+            except errors.LockLost:
+                raise
+            except Exception as exc:
+                LOG.error("Power sync could not set node %s to '%s': %s", uuid, stored, exc)
+        else:
+            LOG.warning("Node %s is '%s' instead of '%s', recorded", uuid, real, stored)
+            node.power_state = real
+            task.save()
+
+    def _give_up(self, task: Task, real: str | None, error: str | None) -> None:
+        node = task.node
+        expected = node.power_state
+        text = (
+            f"Power sync of node {node.uuid} was given up after "
+            f"{CONF.conductor.power_state_sync_max_retries + 1} attempts: its power state is "
+            f"'{real or 'unknown'}', expected was '{expected}'."
+        )
+        if error:
+            text += f" Error: {error}"
+        node.power_state = real
+        task.history(text, "monitoring")
+        if not node.maintenance:
+            node.maintenance = True
+            node.maintenance_reason = text
+            node.fault = states.FAULT_POWER
+        task.save()
+        self.failures.pop(node.uuid, None)
+        LOG.error("%s It is in maintenance now", text)
+
+
+def _validates(task: Task) -> bool:
+    try:
+        task.driver.power.validate(task)
+    except errors.InvalidParameterValue:
+        return False
+    return True
+
+
+def _forget_power_error(task: Task) -> None:
+    """Clear the error of a power action that the machine has outlived (W14)."""
+    if not _has_power_error(task.node):
+        return
+    task.upgrade_lock(retry=False)
+    if _has_power_error(task.node) and not _excluded(task.node):
+        task.node.last_error = None
+        task.save()
+
+
+def _has_power_error(node: models.Node) -> bool:
+    return (
+        node.last_error is not None
+        and node.provision_state not in states.FAILURE
+        and node.last_error.startswith(POWER_ERRORS)
+    )
+
+
+def recover_power_failures(conductor: Conductor) -> None:
+    """Take nodes out of maintenance whose BMC answers again.
+
+    Only maintenance that power sync has set (its fault) is ever cleared.
+    """
+    rows = my_rows(conductor, (), {"maintenance": True, "fault": states.FAULT_POWER, **_QUIET})
+    context = admin_context()
+
+    def visit(node: models.Node) -> None:
+        if node.provision_state == states.ENROLL:
+            return
+        try:
+            with conductor.tasks.view(context, node, purpose="power failure recovery") as task:
+                _recover(task)
+        except (errors.NodeLocked, errors.NodeNotFound) as exc:
+            LOG.debug("Power failure recovery: %s", exc)
+        except errors.LockLost as exc:
+            LOG.error("LockLost: power failure recovery of node %s: %s", node.uuid, exc)
+        except Exception as exc:
+            # The BMC is still away, which everybody knows.
+            LOG.debug("Power failure recovery of node %s: %s", node.uuid, exc)
+
+    for_each(conductor, load_nodes(rows), visit)
+
+
+def _recover(task: Task) -> None:
+    task.driver.power.validate(task)
+    if power.real_power_state(task) is None:
+        return
+    task.upgrade_lock(retry=False)
+    node = task.node
+    if not node.maintenance or node.fault != states.FAULT_POWER or node.target_power_state:
+        return
+    real = power.real_power_state(task)
+    if real is None:
+        return
+    node.power_state = real
+    node.maintenance = False
+    node.maintenance_reason = None
+    node.fault = None
+    if _has_power_error(node):
+        node.last_error = None
+    task.save()
+    LOG.info("Node %s answers again, power state '%s': out of maintenance", node.uuid, real)

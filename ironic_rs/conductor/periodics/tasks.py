@@ -1,0 +1,99 @@
+"""The list of all periodic tasks of a conductor, those of its drivers included.
+
+Source: specification conductor.md section 7, data/periodics.json.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ironic_rs.conductor.periodics import timeouts
+from ironic_rs.conductor.periodics.framework import NodeScan, Periodic, visit_nodes
+from ironic_rs.conductor.periodics.local_state import sync_local_state
+from ironic_rs.conductor.periodics.orphans import OrphanCheck
+from ironic_rs.conductor.periodics.power_sync import PowerSync, recover_power_failures
+from ironic_rs.drivers.decorators import NodePeriodic
+
+if TYPE_CHECKING:
+    from ironic_rs.conductor.service import Conductor
+    from ironic_rs.conductor.task import Task
+    from ironic_rs.drivers.interface import BaseInterface
+
+LOG = logging.getLogger(__name__)
+
+
+def collect(conductor: Conductor) -> list[Periodic]:
+    """Return the periodic tasks of ``conductor``; its drivers must be loaded."""
+    tasks = [
+        Periodic(
+            "_sync_power_states",
+            lambda conf: conf.conductor.sync_power_state_interval,
+            PowerSync().run,
+        ),
+        Periodic(
+            "_power_failure_recovery",
+            lambda conf: conf.conductor.power_failure_recovery_interval,
+            recover_power_failures,
+        ),
+        *timeouts.periodics(),
+        Periodic(
+            "_check_orphan_nodes",
+            lambda conf: conf.conductor.check_provision_state_interval,
+            OrphanCheck().run,
+        ),
+        Periodic(
+            "_sync_local_state",
+            lambda conf: conf.conductor.sync_local_state_interval,
+            sync_local_state,
+        ),
+        *_of_drivers(conductor),
+    ]
+    if len(tasks) > conductor.workers.normal.size:
+        LOG.warning(
+            "%d periodic tasks share %d workers: raise [conductor]workers_pool_size",
+            len(tasks),
+            conductor.workers.normal.size,
+        )
+    return tasks
+
+
+def _of_drivers(conductor: Conductor) -> list[Periodic]:
+    """Periodics of the enabled interfaces; each interface class counts once."""
+    found = []
+    classes: set[type] = set()
+    for interface in conductor.drivers.all_interfaces():
+        if type(interface) in classes:
+            continue
+        classes.add(type(interface))
+        for mark, method in interface.periodics():
+            found.append(_of_interface(interface, mark, method))
+    return found
+
+
+def _of_interface(
+    interface: BaseInterface, mark: NodePeriodic, method: Callable[[Task], Any]
+) -> Periodic:
+    kind, cls = interface.interface_type, type(interface)
+
+    def visit(task: Task) -> Any:
+        # Exactly this class: a subclass has a periodic of its own, and running
+        # both would act twice on one node.
+        if type(getattr(task.driver, kind)) is not cls:
+            return False
+        return method(task)
+
+    scan = NodeScan(
+        purpose=mark.purpose,
+        columns=mark.columns,
+        filters=mark.filters,
+        predicate=mark.predicate,
+        limit=mark.limit,
+        shared=mark.shared,
+    )
+    return Periodic(
+        f"{cls.__name__}.{getattr(method, '__name__', 'periodic')}",
+        mark.interval,
+        lambda conductor: visit_nodes(conductor, scan, visit),
+    )
