@@ -2,7 +2,8 @@
 
 ================================================= =====================================
 GET    ``/``                                      summary: states, sums of all counters
-GET    ``/machines``                              state of every machine
+GET    ``/states``                                power and software of every machine
+GET    ``/machines``                              all about every machine
 GET    ``/machines/{machine}``                    state of one, by name, UUID or number
 GET    ``/machines/{machine}/counters``           its counters
 GET    ``/machines/{machine}/disk[?bytes=N]``     digest of its first bytes (default: as
@@ -49,6 +50,7 @@ class Control:
         application.add_routes(
             [
                 web.get("/", self._summary),
+                web.get("/states", self._states),
                 web.get("/machines", self._machines),
                 web.get("/machines/{machine}", self._machine),
                 web.get("/machines/{machine}/counters", self._counters),
@@ -93,6 +95,18 @@ class Control:
                 "power": dict(Counter(machine.power for machine in machines)),
                 "software": dict(Counter(machine.software for machine in machines)),
                 "counts": counters.total(machine.counters for machine in machines),
+            }
+        )
+
+    async def _states(self, _request: web.Request) -> web.Response:
+        return _json(
+            {
+                machine.spec.name: {
+                    "power": machine.power,
+                    "software": machine.software,
+                    "detail": machine.detail,
+                }
+                for machine in self._fleet
             }
         )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ironic_rs.sandbox.disk import SECTOR
-from ironic_rs.sandbox.settings import MIB
+from ironic_rs.sandbox.settings import MIB, SettingsError
 
 _ESP_TYPE = uuid.UUID("c12a7328-f81f-11d2-ba4b-00a0c93ec93b")
 _LINUX_TYPE = uuid.UUID("0fc63daf-8483-4772-8e79-3d69d8477de4")
@@ -54,9 +54,10 @@ def make_image(path: Path, size_mib: int, seed: str = "demo") -> str:
 
     :param seed: images of different seeds have different content.
     :returns: SHA-256 digest (hex).
+    :raises SettingsError: too small.
     """
     if size_mib < 3:
-        raise ValueError("a disk image needs at least 3 MiB")
+        raise SettingsError("a disk image needs at least 3 MiB")
     sectors = size_mib * MIB // SECTOR
     esp_end = 2 * MIB // SECTOR - 1
     last_usable = sectors - _FIRST_USABLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import aiohttp
 
 from ironic_rs.sandbox import directory
 from ironic_rs.sandbox.agent.agent import Agent
+from ironic_rs.sandbox.emulator import EmulatorBmcs
 from ironic_rs.sandbox.faults import FaultOption, apply_options
 from ironic_rs.sandbox.machine import Machine
 from ironic_rs.sandbox.redfish.service import Bmc
@@ -20,9 +22,9 @@ LOG = logging.getLogger(__name__)
 
 _READ_BUFFER = 1024**2
 _PARALLEL_STARTS = 100
-# One for the BMC, one for a client of it, one for an agent, one for a client of that,
-# one for a download.
-DESCRIPTORS_PER_MACHINE = 5
+# BMC, client of it, agent, client of that, downloads, disk.
+_DESCRIPTORS_PER_MACHINE = 8
+_DESCRIPTORS_BESIDES = 200
 
 
 class BmcBackend(Protocol):
@@ -60,13 +62,37 @@ class OwnBmcs:
         return self._bmcs[machine.spec.index].expire_sessions()
 
 
+def allow_descriptors(machines: int) -> None:
+    """Raise the limit of open files as far as the fleet needs and the system lets us.
+
+    :raises SettingsError: the hard limit is too low.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = machines * _DESCRIPTORS_PER_MACHINE + _DESCRIPTORS_BESIDES
+    if needed <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise SettingsError(
+            f"{machines} machines need {needed} open files, the limit is {hard}: "
+            "raise it (ulimit -n) or take fewer machines"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
 class Fleet:
     """Create, start, find and stop machines.
 
     Must be made inside a running event loop.
     """
 
-    def __init__(self, settings: Settings, faults: Iterable[FaultOption] = ()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        faults: Iterable[FaultOption] = (),
+        *,
+        emulator: bool = False,
+    ) -> None:
+        """:param emulator: BMCs by sushy-tools instead of our own ones."""
         directory.prepare(settings.directory)
         self.settings = settings
         self.session = aiohttp.ClientSession(
@@ -80,7 +106,11 @@ class Fleet:
             machine = Machine(settings.spec(index), settings, self.session, Agent)
             apply_options(machine.faults, machine.spec, options)
             self.machines.append(machine)
-        self.bmcs: BmcBackend = OwnBmcs(self.machines)
+        self.bmcs: BmcBackend = (
+            EmulatorBmcs(self.machines, settings, self.session)
+            if emulator
+            else OwnBmcs(self.machines)
+        )
         self._by_key: dict[str, Machine] = {}
         for machine in self.machines:
             for key in (machine.spec.name, machine.spec.uuid, str(machine.spec.index + 1)):
@@ -98,6 +128,7 @@ class Fleet:
 
         :raises SettingsError: an address is taken, or a file is not usable.
         """
+        allow_descriptors(len(self.machines))
         gate = asyncio.Semaphore(_PARALLEL_STARTS)
 
         async def prepare(machine: Machine) -> None:

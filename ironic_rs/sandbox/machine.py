@@ -138,7 +138,7 @@ class Machine:
             "Removable": VirtualMedium("Removable", ("Floppy", "USBStick")),
         }
         self.indicator = "Off"
-        self.bmc_port = spec.bmc_port
+        self.bmc_url = ""
         self.configdrive: dict[str, Any] | None = None
         self.rescue_hash: str | None = None
         self.software = "none"
@@ -387,7 +387,7 @@ class Machine:
             "index": self.spec.index,
             "macs": list(self.spec.macs),
             "bmc": {
-                "address": f"http://{self.spec.address}:{self.bmc_port}",
+                "address": self.bmc_url,
                 "system_id": self.spec.system_path,
                 "username": self.settings.username,
                 "password": self.settings.password,

@@ -62,7 +62,7 @@ async def fetch(session: aiohttp.ClientSession, url: str, path: Path) -> int:
                     await asyncio.to_thread(stream.write, chunk)
                     size += len(chunk)
     except (aiohttp.ClientError, OSError, TimeoutError) as exc:
-        raise MediaError(f"GET {url} failed: {exc!r}") from exc
+        raise MediaError(f"GET {url} failed: {str(exc) or repr(exc)}") from exc
     return size
 
 

@@ -179,7 +179,7 @@ class Agent:
             ) as response:
                 return response.status, await response.text()
         except (aiohttp.ClientError, OSError, TimeoutError) as exc:
-            return 0, repr(exc)
+            return 0, str(exc) or repr(exc)
 
     async def _detect_version(self, url: str) -> tuple[int, int]:
         status, text = await self._request("GET", f"{url}/", None)

@@ -71,7 +71,7 @@ async def write_image(machine: Machine, info: Mapping[str, Any], *, allow_md5: b
             size, found, sha256 = await _stream(machine, url, info, algorithm)
             break
         except (aiohttp.ClientError, OSError, TimeoutError) as exc:
-            errors.append(f"{url}: {exc!r}")
+            errors.append(f"{url}: {str(exc) or repr(exc)}")
     else:
         raise AgentError(
             "ImageDownloadError", f"Error downloading image {info['id']}", "; ".join(errors)
@@ -143,7 +143,9 @@ async def read_configdrive(machine: Machine, value: str) -> bytes:
                     raise aiohttp.ClientError(f"answered {response.status}")
                 raw: bytes | str = await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as exc:
-            raise AgentError("DeploymentError", "Cannot get the config drive", repr(exc)) from exc
+            raise AgentError(
+                "DeploymentError", "Cannot get the config drive", str(exc) or repr(exc)
+            ) from exc
     else:
         raw = value
     return await asyncio.to_thread(_decode_configdrive, raw)

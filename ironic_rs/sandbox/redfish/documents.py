@@ -199,18 +199,24 @@ def _nic(machine: Machine, index: int) -> Document:
     )
 
 
+_CONTROLLER = {
+    "Name": "Simulated controller",
+    "SpeedGbps": 12,
+    "SupportedControllerProtocols": ["PCIe"],
+    "SupportedDeviceProtocols": ["SATA"],
+    "SupportedRAIDTypes": [],
+    "Status": _OK,
+}
+
+
+def _storage_controller(machine: Machine) -> Document:
+    path = f"{machine.spec.system_path}/Storage/1/Controllers/0"
+    return _resource("StorageController", "v1_0_0", path, Id="0", **_CONTROLLER)
+
+
 def _storage(machine: Machine) -> Document:
     path = f"{machine.spec.system_path}/Storage/1"
-    controller = {
-        "@odata.id": f"{path}#/StorageControllers/0",
-        "MemberId": "0",
-        "Name": "Simulated controller",
-        "SpeedGbps": 12,
-        "SupportedControllerProtocols": ["PCIe"],
-        "SupportedDeviceProtocols": ["SATA"],
-        "SupportedRAIDTypes": [],
-        "Status": _OK,
-    }
+    controller = {"@odata.id": f"{path}#/StorageControllers/0", "MemberId": "0", **_CONTROLLER}
     return _resource(
         "Storage",
         "v1_7_1",
@@ -218,6 +224,7 @@ def _storage(machine: Machine) -> Document:
         Id="1",
         Name="Local storage",
         StorageControllers=[controller],
+        Controllers=link(f"{path}/Controllers"),
         Drives=[link(f"{path}/Drives/{DRIVE_ID}")],
         Volumes=link(f"{path}/Volumes"),
         Status=_OK,
@@ -485,6 +492,10 @@ DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
     f"{_SYSTEM}/EthernetInterfaces": _nic_collection,
     f"{_SYSTEM}/Storage": _members("Storage", f"{_SYSTEM}/Storage", "1"),
     f"{_SYSTEM}/Storage/1": _storage,
+    f"{_SYSTEM}/Storage/1/Controllers": _members(
+        "StorageController", f"{_SYSTEM}/Storage/1/Controllers", "0"
+    ),
+    f"{_SYSTEM}/Storage/1/Controllers/0": _storage_controller,
     f"{_SYSTEM}/Storage/1/Drives/{DRIVE_ID}": _drive,
     f"{_SYSTEM}/Storage/1/Volumes": _members("Volume", f"{_SYSTEM}/Storage/1/Volumes"),
     f"{_SYSTEM}/SimpleStorage": _members("SimpleStorage", f"{_SYSTEM}/SimpleStorage", "1"),

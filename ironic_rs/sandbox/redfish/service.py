@@ -51,7 +51,8 @@ class Bmc(web.Server):
         spec = self.machine.spec
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self, spec.address, spec.bmc_port)
-        self.machine.bmc_port = self._listener.sockets[0].getsockname()[1]
+        port = self._listener.sockets[0].getsockname()[1]
+        self.machine.bmc_url = f"http://{spec.address}:{port}"
 
     async def stop(self) -> None:
         """Close the socket and all connections."""
