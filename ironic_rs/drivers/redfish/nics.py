@@ -5,49 +5,36 @@ Source: specification drivers.md sections 6.2 (get_enabled_macs), 6.11; field ca
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import sushy
-import sushy.exceptions
 from oslo_log import log
 from sushy.resources.system.ethernet_interface import EthernetInterface
 
 from ironic_rs.db import models
+from ironic_rs.domain import names
+from ironic_rs.drivers.redfish.resources import members
 from ironic_rs.drivers.redfish.sessions import NodeBmc
 
 LOG = log.getLogger(__name__)
 
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
-
-def normalise(mac: Any) -> str | None:
+def _mac(value: Any) -> str | None:
     """Return a MAC address in lower case with colons, None for anything else.
 
-    Dashes are accepted; eight-byte names of Fibre Channel cards are not.
+    The eight-byte names of Fibre Channel cards are something else.
     """
-    if not isinstance(mac, str):
-        return None
-    text = mac.strip().lower().replace("-", ":")
-    return text if _MAC.fullmatch(text) else None
+    return names.normalize_mac(value.strip()) if isinstance(value, str) else None
 
 
 def interfaces(node: models.Node, bmc: NodeBmc) -> list[EthernetInterface]:
     """Return the Ethernet interfaces of the machine; none when the BMC shows none."""
-    try:
-        found: list[EthernetInterface] = bmc.system.ethernet_interfaces.get_members()
-    except (
-        sushy.exceptions.MissingAttributeError,
-        sushy.exceptions.ResourceNotFoundError,
-    ) as exc:
-        LOG.warning("Node %s: the BMC shows no network interfaces: %s", node.uuid, exc)
-        return []
-    return found
+    return members(node, bmc.system, "ethernet_interfaces")
 
 
 def mac_of(interface: EthernetInterface) -> str | None:
     """Return the configured MAC address of an interface, else the permanent one."""
-    return normalise(interface.mac_address) or normalise(interface.permanent_mac_address)
+    return _mac(interface.mac_address) or _mac(interface.permanent_mac_address)
 
 
 def enabled_macs(node: models.Node, bmc: NodeBmc) -> list[str]:

@@ -1,8 +1,9 @@
-"""The part of a computer system that is read all the time, as a sushy resource.
+"""The part of a system that is read all the time, and parts that may be missing.
 
 Power sync reads every system every cycle.  sushy's own ``System`` keeps the whole
-document, parses all of it, and may read the settings resource along with it.  This
-one keeps five values: exactly one GET a refresh, little CPU, little memory.
+document, parses all of it, and may read the settings resource along with it.
+:class:`SystemSummary` keeps a few values: exactly one GET a refresh, little CPU,
+little memory.
 
 Source: specification drivers.md section 6.3, design section 7.
 """
@@ -12,10 +13,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import sushy
+import sushy.exceptions
+from oslo_log import log
 from sushy.resources import base
+
+from ironic_rs.db import models
+from ironic_rs.drivers.redfish.connector import LoginsRefused
+
+LOG = log.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: What sushy raises when a document is not what the standard says.
+_STRANGE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 def _member(name: str, enum: type[Enum] | None = None) -> Callable[[Any], Any]:
@@ -54,3 +67,43 @@ class SystemSummary(base.ResourceBase):
         # The document of ten thousand systems must not stay in memory.
         self._json = None
         self.read_at = time.monotonic()
+
+
+def optional(node: models.Node, what: str, read: Callable[[], T], default: T) -> T:
+    """Read a part that a BMC may lack or show in a strange form.
+
+    The gap is logged and filled with ``default``.  A BMC that does not answer is no
+    gap: that error is raised.
+    """
+    try:
+        return read()
+    except (sushy.exceptions.ConnectionError, LoginsRefused):
+        raise
+    except (
+        sushy.exceptions.MissingAttributeError,
+        sushy.exceptions.ResourceNotFoundError,
+    ) as exc:
+        LOG.info("Node %s: the BMC shows no %s: %s", node.uuid, what, exc)
+    except (sushy.exceptions.SushyError, *_STRANGE) as exc:
+        LOG.warning(
+            "Node %s: could not read the %s: %s: %s", node.uuid, what, type(exc).__name__, exc
+        )
+    return default
+
+
+def members(node: models.Node, owner: Any, attribute: str) -> list[Any]:
+    """Return the resources in a collection, or list, of a resource; none for a gap.
+
+    :param attribute: of ``owner``, such as ``drives``.
+    """
+
+    def read() -> list[Any]:
+        found = getattr(owner, attribute)
+        return list(found.get_members() if hasattr(found, "get_members") else found)
+
+    return optional(node, f"{attribute} of {owner.path}", read, [])
+
+
+def plain(value: Any) -> Any:
+    """Return the text of an enumeration member, other values as they are."""
+    return value.value if isinstance(value, Enum) else value

@@ -5,18 +5,13 @@ Source: specification drivers.md section 6.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from enum import Enum
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-import sushy.exceptions
-from oslo_log import log
-
 from ironic_rs.db import models
+from ironic_rs.drivers.redfish.resources import optional, plain
 from ironic_rs.drivers.redfish.sessions import NodeBmc
-
-LOG = log.getLogger(__name__)
 
 Readings = dict[str, dict[str, Any]]
 
@@ -46,11 +41,6 @@ _SUPPLY = (
 _DRIVE = ("name", "model", "capacity_bytes")
 
 
-def plain(value: Any) -> Any:
-    """Return the text of an enumeration member, other values as they are."""
-    return value.value if isinstance(value, Enum) else value
-
-
 def _reading(source: Any, fields: Iterable[str]) -> dict[str, Any]:
     reading = {name: plain(getattr(source, name)) for name in fields}
     status = source.status
@@ -66,27 +56,17 @@ def collect(node: models.Node, bmc: NodeBmc) -> dict[str, Readings]:
     """
     system = bmc.system
     found: dict[str, Readings] = {}
-    chassis = _part(node, "chassis", lambda: system.chassis[0])
+    chassis = optional(node, "chassis", lambda: system.chassis[0], None)
     for kind, read in (("Fan", _fans), ("Temperature", _temperatures), ("Power", _supplies)):
         found[kind] = {}
         if chassis is not None:
-            found[kind] = _part(node, kind, partial(read, chassis)) or {}
-    found["Drive"] = _part(node, "Drive", lambda: _drives(system)) or {}
+            found[kind] = optional(node, f"{kind} sensors", partial(read, chassis), {})
+    found["Drive"] = optional(node, "drives", lambda: _drives(system), {})
     if any(found.values()):
         found["Extra"] = {
             name: getattr(system, name.lower()) for name in ("Manufacturer", "Model", "UUID")
         }
     return found
-
-
-def _part(node: models.Node, name: str, read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except sushy.exceptions.ConnectionError:
-        raise
-    except (sushy.exceptions.SushyError, AttributeError, IndexError, TypeError) as exc:
-        LOG.debug("Node %s: no %s sensors: %s", node.uuid, name, exc)
-        return None
 
 
 def _fans(chassis: Any) -> Readings:

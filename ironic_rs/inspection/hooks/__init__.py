@@ -1,0 +1,1 @@
+"""Inspection hooks: small pieces that turn an inventory into properties and ports."""
