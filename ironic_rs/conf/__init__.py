@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from ironic_rs.conf import (
     agent,
+    agent_containers,
     api,
     auto_discovery,
     conductor,
@@ -18,16 +19,21 @@ from ironic_rs.conf import (
     deploy,
     disk_utils,
     fake,
+    healthcheck,
     inspector,
     inventory,
+    metrics,
+    metrics_statsd,
     pxe,
     redfish,
+    service_catalog,
 )
 
 CONF = cfg.CONF
 
 MODULES = (
     agent,
+    agent_containers,
     api,
     auto_discovery,
     conductor,
@@ -36,10 +42,14 @@ MODULES = (
     deploy,
     disk_utils,
     fake,
+    healthcheck,
     inspector,
     inventory,
+    metrics,
+    metrics_statsd,
     pxe,
     redfish,
+    service_catalog,
 )
 
 for _module in MODULES:

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote, urlsplit
 
 from ironic_rs.conf import CONF
@@ -66,7 +66,7 @@ def parse(text: Any) -> Checksum:
     return Checksum(check_algorithm(algorithm), value.lower())
 
 
-def is_url(value: Any) -> bool:
+def is_url(value: Any) -> TypeGuard[str]:
     """Tell whether a checksum is the URL of a checksum file."""
     return isinstance(value, str) and value.startswith(("http://", "https://"))
 

@@ -26,7 +26,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.conf.types import SYSTEM_DIRECTORIES
 from ironic_rs.domain import errors
 from ironic_rs.images import credentials
-from ironic_rs.integrations import tls
+from ironic_rs.integrations import http
 
 LOG = log.getLogger(__name__)
 
@@ -115,13 +115,13 @@ class HTTPImages:
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[requests.Session]:
-        verify = tls.parse_verify(CONF.webserver_verify_ca, "[DEFAULT]webserver_verify_ca")
-        context = tls.context(
+        verify = http.parse_verify(CONF.webserver_verify_ca, "[DEFAULT]webserver_verify_ca")
+        context = http.context(
             verify, CONF.webserver_tls_minimum_version, CONF.webserver_tls_ciphers
         )
         with requests.Session() as session:
             session.max_redirects = MAX_REDIRECTS
-            session.mount("https://", tls.ContextAdapter(context))
+            session.mount("https://", http.ContextAdapter(context))
             yield session
 
     def _request(
@@ -141,14 +141,15 @@ class HTTPImages:
                 continue
             except (requests.RequestException, ValueError) as exc:
                 raise errors.ImageRefValidationFailed(
-                    image_href=redact(href), reason=f"{method} failed: {_text(exc)}"
-                ) from exc
+                    image_href=redact(href), reason=f"{method} failed: {http.describe(exc)}"
+                ) from None
             if response.status_code not in _TRANSIENT or attempt + 1 == ATTEMPTS:
                 return response
             response.close()
         raise errors.ImageRefValidationFailed(
-            image_href=redact(href), reason=f"{method} failed {ATTEMPTS} times: {_text(last)}"
-        ) from last
+            image_href=redact(href),
+            reason=f"{method} failed {ATTEMPTS} times: {http.describe(last)}",
+        ) from None
 
     def show(self, href: str) -> ImageInfo:
         timeout = CONF.webserver_verify_timeout
@@ -172,10 +173,12 @@ class HTTPImages:
                     target.unlink(missing_ok=True)
                     if attempt == ATTEMPTS:
                         raise errors.ImageDownloadFailed(
-                            image_href=redact(href), reason=_text(exc)
-                        ) from exc
+                            image_href=redact(href), reason=http.describe(exc)
+                        ) from None
                     LOG.warning(
-                        "Transfer of image %s broke off, trying again: %s", redact(href), _text(exc)
+                        "Transfer of image %s broke off, trying again: %s",
+                        redact(href),
+                        http.describe(exc),
                     )
                 except OSError as exc:
                     raise errors.ImageDownloadFailed(
@@ -206,8 +209,8 @@ class HTTPImages:
                         )
             except requests.RequestException as exc:
                 raise errors.ImageRefValidationFailed(
-                    image_href=redact(href), reason=f"GET broke off: {_text(exc)}"
-                ) from exc
+                    image_href=redact(href), reason=f"GET broke off: {http.describe(exc)}"
+                ) from None
         return content
 
     def _transfer(
@@ -226,16 +229,6 @@ class HTTPImages:
                     if hasher:
                         hasher.update(chunk)
         return hasher.hexdigest() if hasher else None
-
-
-def _text(error: Exception | None) -> str:
-    """Return what went wrong, without the URL that requests puts into its texts."""
-    if isinstance(error, requests.TooManyRedirects):
-        return f"more than {MAX_REDIRECTS} redirects"
-    if isinstance(error, requests.Timeout):
-        return "the server did not answer in time"
-    reason = getattr(error.args[0], "reason", None) if error and error.args else None
-    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
 
 
 def _bad_status(response: requests.Response, href: str) -> errors.ImageRefValidationFailed:

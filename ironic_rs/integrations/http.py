@@ -1,24 +1,29 @@
-"""TLS for outgoing HTTPS: one context per trust setting, shared by connections.
+"""What all outgoing HTTP has in common: TLS contexts and texts of errors.
 
-requests makes a context per connection and loads the trust store each time, and
-it cannot be told the least TLS version; this module does both.
+requests loads the trust store for each connection, cannot be told the least TLS
+version, and puts whole URLs, with the secrets in them, into its errors.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import requests
 import requests.adapters
 import requests.utils
+import urllib3.exceptions
 from oslo_utils import strutils
 
 from ironic_rs.domain import errors
 
+#: urllib3 begins its texts with the connection object.
+_CONNECTION = re.compile(r"^<?[\w.]*HTTPS?Connection[^:]*?>?: ")
 _VERSIONS = {
     "1.1": ssl.TLSVersion.TLSv1_1,
     "1.2": ssl.TLSVersion.TLSv1_2,
@@ -121,3 +126,17 @@ class ContextAdapter(requests.adapters.HTTPAdapter):
         # The trust store is in the context; only the choice is left.
         verified = self._tls.verify_mode == ssl.CERT_REQUIRED
         conn.cert_reqs = "CERT_REQUIRED" if verified else "CERT_NONE"
+
+
+def describe(error: BaseException | None) -> str:
+    """Return what went wrong with a request, without its URL and so without secrets."""
+    if isinstance(error, requests.TooManyRedirects):
+        return "too many redirects"
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    inner = error.args[0] if error and error.args else None
+    # Of urllib3's texts these two are known to be without the URL.
+    reason = inner if isinstance(inner, urllib3.exceptions.ProtocolError) else None
+    reason = getattr(inner, "reason", reason)
+    name = type(error).__name__
+    return name if reason is None else f"{name}: {_CONNECTION.sub('', str(reason))}"

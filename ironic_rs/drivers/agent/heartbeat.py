@@ -1,0 +1,144 @@
+"""What a heartbeat of the ramdisk sets going.
+
+Source: specification conductor.md sections 8.3 and 8.4, drivers.md section 9.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oslo_log import log
+from oslo_utils import timeutils
+
+from ironic_rs.conf import CONF
+from ironic_rs.domain import errors, states, steps
+from ironic_rs.domain.steps import StepKind
+from ironic_rs.drivers import fast_track
+from ironic_rs.drivers.agent import certificates, inband
+
+if TYPE_CHECKING:
+    from ironic_rs.drivers.contract import Task
+
+LOG = log.getLogger(__name__)
+
+#: State that waits for the agent -> kind of the steps it waits for.
+_WAITING = {kind.wait: kind for kind in steps.KINDS.values()}
+
+
+def _is_allowed(task: Task) -> bool:
+    """Tell whether a heartbeat means anything in the state of the node."""
+    state = task.node.provision_state
+    if state in states.HEARTBEAT_ALLOWED:
+        return True
+    try:
+        if fast_track.enabled(task.node) and state in states.FASTTRACK_HEARTBEAT_ALLOWED:
+            return True
+        return fast_track.able(task)
+    except errors.InvalidParameterValue as exc:
+        LOG.error("Node %s: heartbeat ignored: %s", task.node.uuid, exc)
+        return False
+
+
+class HeartbeatMixin:
+    """Heartbeats for deploy interfaces whose ramdisk is the agent."""
+
+    def heartbeat(
+        self,
+        task: Task,
+        callback_url: str,
+        agent_version: str | None,
+        *,
+        agent_verify_ca: str | None = None,
+        agent_status: str | None = None,
+        agent_status_message: str | None = None,
+    ) -> None:
+        """Record a heartbeat and act on it.
+
+        Never waits for the lock: a heartbeat that is dropped is repaired by the next.
+        The record is written once, together with the release of the lock when there
+        is nothing to do, or with the first event otherwise.
+
+        :param agent_verify_ca: certificate of the agent in PEM form.
+        """
+        if not _is_allowed(task):
+            LOG.error(
+                "Node %s: heartbeat ignored, nothing waits for an agent in state '%s'",
+                task.node.uuid,
+                task.node.provision_state,
+            )
+            return
+        try:
+            task.upgrade_lock(purpose="heartbeat", retry=False)
+        except errors.NodeLocked as exc:
+            LOG.warning("Heartbeat dropped, the next one repairs it: %s", exc)
+            return
+        node = task.node
+        info = node.driver_internal_info
+        info["agent_url"] = callback_url
+        info["agent_version"] = agent_version
+        info["agent_last_heartbeat"] = timeutils.utcnow().isoformat(timespec="microseconds")
+        if agent_verify_ca:
+            info["agent_verify_ca"] = certificates.store(node, agent_verify_ca)
+        if agent_status:
+            info["agent_status"] = agent_status
+        if agent_status_message:
+            info["agent_status_message"] = agent_status_message
+        kind = _WAITING.get(node.provision_state)
+        if kind is None:
+            task.save_and_release()
+        elif node.maintenance:
+            self._in_maintenance(task, kind)
+        else:
+            self._dispatch(task, kind)
+
+    def _in_maintenance(self, task: Task, kind: StepKind) -> None:
+        node = task.node
+        if CONF.conductor.allow_provisioning_in_maintenance:
+            LOG.warning(
+                "Node %s is in maintenance: its heartbeat in state '%s' is only recorded",
+                node.uuid,
+                node.provision_state,
+            )
+            task.save_and_release()
+        else:
+            task.flows.fail(
+                kind.name,
+                f"{kind.label.capitalize()} aborted: node {node.uuid} is in maintenance mode",
+            )
+
+    def _dispatch(self, task: Task, kind: StepKind) -> None:
+        uuid = task.node.uuid
+        try:
+            acted = self._act(task, kind)
+        except errors.LockLost:
+            raise
+        except errors.AgentInProgress as exc:
+            LOG.info("Node %s: nothing to do at this heartbeat: %s", uuid, exc)
+            acted = False
+        except Exception as exc:
+            text = f"Node {uuid}: the heartbeat during {kind.label} failed: {exc}"
+            expected = isinstance(exc, errors.IronicError)
+            LOG.log(log.ERROR, "%s", text, exc_info=not expected)
+            # Something may have moved the flow on, or failed it, before this.
+            if task.node.provision_state in (kind.running, kind.wait):
+                task.flows.fail(kind.name, text, collect_logs=kind is steps.DEPLOY)
+            return
+        if not acted:
+            task.save_and_release(touch=True)
+
+    def _act(self, task: Task, kind: StepKind) -> bool:
+        """Go on with a waiting flow; False when there is nothing to do but wait."""
+        node = task.node
+        info = node.driver_internal_info
+        if kind is steps.DEPLOY:
+            if kind.cached_key not in info and not inband.refresh(task, kind):
+                return False
+        elif not getattr(node, kind.field):
+            # The first heartbeat: only now it is known what the ramdisk can do.
+            if not inband.refresh(task, kind):
+                return False
+            task.flows.start(kind.name)
+            return True
+        if info.get(kind.polling_flag):
+            return False
+        return inband.process_next_step(task, kind)
