@@ -114,7 +114,10 @@ class DeployInterface(BaseInterface):
         agent_status: str | None = None,
         agent_status_message: str | None = None,
     ) -> None:
-        """Act on a heartbeat of the ramdisk (shared task, in a worker)."""
+        """Act on a heartbeat of the ramdisk (in a worker).
+
+        :param agent_verify_ca: path of the certificate that the agent has sent.
+        """
         LOG.warning(
             "Node %s sent a heartbeat, but deploy interface %s does not support them",
             task.node.uuid,

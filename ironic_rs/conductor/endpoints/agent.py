@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cryptography import x509
 from oslo_log import log
 
 from ironic_rs.conductor.endpoints.base import Endpoint
@@ -51,8 +52,14 @@ def _check(node: models.Node, token: str | None, callback_url: str) -> None:
 def store_certificate(node: models.Node, certificate: str) -> str:
     """Keep the agent's certificate on this host; return the path of the file.
 
-    :raises InvalidParameterValue: the agent has shown another one before.
+    :raises InvalidParameterValue: not a certificate, or not the one shown before.
     """
+    try:
+        x509.load_pem_x509_certificates(certificate.encode())
+    except ValueError as exc:
+        raise errors.InvalidParameterValue(
+            f"agent_verify_ca of node {node.uuid} is not a certificate in PEM form: {exc}"
+        ) from exc
     recorded = node.driver_internal_info.get("agent_verify_ca")
     if recorded:
         try:

@@ -14,7 +14,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, states, steps
 from ironic_rs.domain.steps import StepKind
 from ironic_rs.drivers import fast_track
-from ironic_rs.drivers.agent import certificates, inband
+from ironic_rs.drivers.agent import inband
 
 if TYPE_CHECKING:
     from ironic_rs.drivers.contract import Task
@@ -58,7 +58,7 @@ class HeartbeatMixin:
         The record is written once, together with the release of the lock when there
         is nothing to do, or with the first event otherwise.
 
-        :param agent_verify_ca: certificate of the agent in PEM form.
+        :param agent_verify_ca: path of the certificate that the agent has sent.
         """
         if not _is_allowed(task):
             LOG.error(
@@ -78,7 +78,7 @@ class HeartbeatMixin:
         info["agent_version"] = agent_version
         info["agent_last_heartbeat"] = timeutils.utcnow().isoformat(timespec="microseconds")
         if agent_verify_ca:
-            info["agent_verify_ca"] = certificates.store(node, agent_verify_ca)
+            info["agent_verify_ca"] = agent_verify_ca
         if agent_status:
             info["agent_status"] = agent_status
         if agent_status_message:
