@@ -18,8 +18,8 @@ from typing import NoReturn  # noqa: E402
 
 from ironic_rs.api import app  # noqa: E402
 from ironic_rs.api.call import Services  # noqa: E402
+from ironic_rs.cmd.conductor import ConductorProcess  # noqa: E402
 from ironic_rs.conductor import checks  # noqa: E402
-from ironic_rs.conductor.service import Conductor  # noqa: E402
 from ironic_rs.conf import CONF, loading  # noqa: E402
 from ironic_rs.rpc import transport  # noqa: E402
 from ironic_rs.service import process  # noqa: E402
@@ -28,18 +28,18 @@ from ironic_rs.service.wsgi import WsgiServer  # noqa: E402
 NAME = "ironic-rs"
 
 
-class AllInOne:
+class AllInOne(ConductorProcess):
     """A conductor, and the API that calls it."""
 
     def __init__(self) -> None:
-        self._conductor = Conductor()
-        services = Services(CONF, self._conductor.rpc, self._conductor.ring)
+        super().__init__(single_process=True)
+        services = Services(CONF, self.conductor.rpc, self.conductor.ring)
         # Opens the listening socket: a port in use ends the start at once.
         self._server = WsgiServer(app.build(services), CONF)
 
     def start(self) -> None:
         """Start the conductor, then the API."""
-        self._conductor.start()
+        super().start()
         self._server.start()
 
     def stop(self, timeout: float | None) -> bool:
@@ -47,15 +47,7 @@ class AllInOne:
         begun = time.monotonic()
         self._server.stop(60.0 if timeout is None else timeout)
         left = None if timeout is None else max(0.0, timeout - (time.monotonic() - begun))
-        return self._conductor.stop(left)
-
-    def keep_registered(self) -> None:
-        """The coming stop is a planned restart."""
-        self._conductor.keep_registered()
-
-    def healthy(self) -> bool:
-        """Tell whether the conductor works."""
-        return self._conductor.healthy()
+        return super().stop(left)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

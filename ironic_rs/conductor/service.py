@@ -19,6 +19,7 @@ from ironic_rs.conductor.task import Task, TaskManager
 from ironic_rs.conductor.workers import WorkerPools
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors as db_conductors
+from ironic_rs.db import session
 from ironic_rs.domain import errors
 from ironic_rs.drivers.contract import Flows
 from ironic_rs.drivers.registry import DriverRegistry
@@ -83,6 +84,7 @@ class Conductor:
         :raises IronicError: the start failed; nothing is left registered.
         """
         LOG.info("Conductor %s is starting", self.host)
+        session.wait_until_reachable()
         self.drivers.load()
         recovery.free_own_locks(self)
         self.periodics = framework.Scheduler(self, tasks.collect(self))

@@ -1,0 +1,213 @@
+"""Worker pools: bounded by what runs, recovering after a burst."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_rs.conductor.workers import BoundedPool, WorkerPools
+from ironic_rs.conf import CONF
+from ironic_rs.domain import errors
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_submit_runs_the_function_and_returns_its_result() -> None:
+    pool = BoundedPool("t", 2)
+    assert pool.submit(lambda a, b: a + b, 1, b=2).result(10) == 3
+
+
+def test_an_exception_of_the_function_is_in_the_future_and_frees_the_worker() -> None:
+    pool = BoundedPool("t", 1)
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        pool.submit(fail).result(10)
+    assert pool.wait(10)
+    assert pool.submit(lambda: 1).result(10) == 1
+
+
+def test_no_more_than_size_run_at_a_time_and_none_is_queued(gate: threading.Event) -> None:
+    pool = BoundedPool("t", 3)
+    futures = [pool.submit(gate.wait) for _ in range(3)]
+    with pytest.raises(errors.NoFreeConductorWorker):
+        pool.submit(gate.wait)
+    gate.set()
+    assert all(future.result(10) for future in futures)
+
+
+def test_pool_accepts_again_after_a_burst_to_the_maximum() -> None:
+    pool = BoundedPool("t", 50)
+    for _ in range(5):
+        gate = threading.Event()
+        futures = [pool.submit(gate.wait) for _ in range(50)]
+        with pytest.raises(errors.NoFreeConductorWorker):
+            pool.submit(gate.wait)
+        gate.set()
+        for future in futures:
+            future.result(10)
+        assert pool.wait(10)
+    assert pool.threads == 50
+
+
+def test_idle_threads_end_and_new_ones_start() -> None:
+    pool = BoundedPool("t", 20, idle_seconds=0.01)
+    gate = threading.Event()
+    for _ in range(20):
+        pool.submit(gate.wait)
+    assert pool.threads == 20
+    gate.set()
+    assert pool.wait(10)
+    gone = threading.Event()
+    while pool.threads and not gone.wait(0.01):
+        pass
+    assert pool.submit(lambda: "again").result(10) == "again"
+
+
+def test_submissions_racing_with_ending_threads_are_all_run() -> None:
+    pool = BoundedPool("t", 4, idle_seconds=0.0005)
+    done = []
+    lock = threading.Lock()
+
+    def work() -> None:
+        with lock:
+            done.append(1)
+
+    accepted = 0
+    for _ in range(400):
+        try:
+            pool.submit(work)
+            accepted += 1
+        except errors.NoFreeConductorWorker:
+            assert pool.wait(10)
+    assert pool.wait(10)
+    assert len(done) == accepted
+
+
+def test_closed_pool_refuses_new_work_and_lets_running_work_end(gate: threading.Event) -> None:
+    pool = BoundedPool("t", 3)
+    future = pool.submit(gate.wait)
+    pool.submit(lambda: None).result(10)
+    pool.close()
+    with pytest.raises(errors.NoFreeConductorWorker):
+        pool.submit(lambda: None)
+    assert not pool.wait(0)
+    gate.set()
+    assert pool.wait(10)
+    assert future.result(10)
+
+
+def make(total: int, percentage: int, workers: int = 8) -> WorkerPools:
+    CONF.set_override("workers_pool_size", total, group="conductor")
+    CONF.set_override("reserved_workers_pool_percentage", percentage, group="conductor")
+    CONF.set_override("sync_power_state_workers", workers, group="conductor")
+    CONF.set_override("periodic_max_workers", workers, group="conductor")
+    return WorkerPools(CONF)
+
+
+@pytest.fixture(autouse=True)
+def _defaults() -> Iterator[None]:
+    CONF([], default_config_files=[], default_config_dirs=[])
+    yield
+    CONF.reset()
+    CONF.clear()
+
+
+@pytest.mark.parametrize(
+    ("total", "percentage", "normal", "reserved"),
+    [(300, 5, 285, 15), (300, 0, 300, None), (28, 5, 27, 1), (39, 5, 38, 1), (100, 50, 50, 50)],
+)
+def test_sizes_of_the_pools(total: int, percentage: int, normal: int, reserved: int | None) -> None:
+    pools = make(total, percentage)
+    assert pools.normal.size == normal
+    assert (pools.reserved.size if pools.reserved else None) == reserved
+
+
+def test_pool_too_small_for_the_periodic_work_is_refused_with_the_numbers() -> None:
+    with pytest.raises(errors.IncorrectConfiguration, match="workers_pool_size = 26"):
+        make(26, 0)
+    assert make(27, 0).normal.size == 27
+
+
+def test_one_reserved_worker_works(gate: threading.Event) -> None:
+    pools = make(7, 15, workers=1)
+    assert pools.reserved is not None
+    assert pools.reserved.size == 1
+    for _ in range(6):
+        pools.normal.submit(gate.wait)
+    assert pools.submit(lambda: "reserved").result(10) == "reserved"
+
+
+def test_reserved_pool_only_for_work_that_may_use_it(gate: threading.Event) -> None:
+    pools = make(8, 25, workers=1)
+    for _ in range(6):
+        pools.submit(gate.wait, reserved_ok=False)
+    with pytest.raises(errors.NoFreeConductorWorker):
+        pools.submit(gate.wait, reserved_ok=False)
+    for _ in range(2):
+        pools.submit(gate.wait)
+    with pytest.raises(errors.NoFreeConductorWorker):
+        pools.submit(gate.wait)
+
+
+def test_each_visits_all_items_with_a_bounded_number_at_a_time() -> None:
+    pools = make(20, 0, workers=1)
+    lock = threading.Lock()
+    now = most = 0
+    seen = []
+    barrier = threading.Barrier(4, timeout=10)
+
+    def visit(item: int) -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        if item < 4:
+            barrier.wait()
+        with lock:
+            seen.append(item)
+            now -= 1
+
+    pools.each(range(50), visit, 4)
+    assert sorted(seen) == list(range(50))
+    assert most == 4
+
+
+def test_each_goes_on_in_the_calling_thread_when_no_worker_is_free(
+    gate: threading.Event,
+) -> None:
+    pools = make(6, 0, workers=1)
+    for _ in range(6):
+        pools.submit(gate.wait)
+    seen: list[int] = []
+    pools.each(range(5), seen.append, 8)
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_an_error_of_one_item_does_not_touch_the_others() -> None:
+    pools = make(6, 0, workers=1)
+    seen: list[int] = []
+
+    def visit(item: int) -> None:
+        if item % 2:
+            raise errors.NodeLocked(node=item, host="h") if item == 1 else ValueError(item)
+        seen.append(item)
+
+    pools.each(range(6), visit, 2)
+    assert sorted(seen) == [0, 2, 4]
+
+
+def test_each_stops_when_told() -> None:
+    pools = make(6, 0, workers=1)
+    seen: list[int] = []
+    pools.each(range(100), seen.append, 1, stop=lambda: len(seen) == 3)
+    assert seen == [0, 1, 2]
