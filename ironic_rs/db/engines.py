@@ -109,7 +109,7 @@ def _make_private(path: str) -> None:
     SQLite gives the files beside it the same mode.
     """
     file = Path(path)
-    if not path.startswith("file:") and file.parent.is_dir():
+    if not path.startswith("file:") and file.parent.is_dir() and not file.exists():
         file.touch(mode=0o640, exist_ok=True)
 
 

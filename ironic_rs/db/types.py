@@ -149,7 +149,7 @@ def _utcnow_postgresql(element: utcnow, compiler: SQLCompiler, **kw: Any) -> str
 @compiles(seconds_ago, "sqlite")
 def _ago_sqlite(element: seconds_ago, compiler: SQLCompiler, **kw: Any) -> str:
     seconds = compiler.process(element.clauses, **kw)
-    return f"(strftime('{_SQLITE_FORMAT}', 'now', '-' || {seconds} || ' seconds') || '000')"
+    return f"(strftime('{_SQLITE_FORMAT}', 'now', -({seconds}) || ' seconds') || '000')"
 
 
 @compiles(seconds_ago, "mysql")

@@ -1,0 +1,59 @@
+"""The database suite on SQLite."""
+
+from tests.database_suite.conductors import TestConductors
+from tests.database_suite.listing import TestPages
+from tests.database_suite.migration import (
+    TestAdoption,
+    TestOnlineMigrations,
+    TestSchema,
+    TestUpgrade,
+    upstream_facts,
+)
+from tests.database_suite.nodes import (
+    TestFilters,
+    TestLock,
+    TestReadingNodes,
+    TestTraits,
+    TestWritingNodes,
+)
+from tests.database_suite.resources import (
+    TestAllocations,
+    TestBios,
+    TestChassis,
+    TestFirmware,
+    TestHistory,
+    TestInspectionRules,
+    TestInventory,
+    TestPortgroups,
+    TestPorts,
+    TestRunbooks,
+    TestTemplates,
+    TestVolumes,
+)
+
+__all__ = [
+    "TestAdoption",
+    "TestAllocations",
+    "TestBios",
+    "TestChassis",
+    "TestConductors",
+    "TestFilters",
+    "TestFirmware",
+    "TestHistory",
+    "TestInspectionRules",
+    "TestInventory",
+    "TestLock",
+    "TestOnlineMigrations",
+    "TestPages",
+    "TestPortgroups",
+    "TestPorts",
+    "TestReadingNodes",
+    "TestRunbooks",
+    "TestSchema",
+    "TestTemplates",
+    "TestTraits",
+    "TestUpgrade",
+    "TestVolumes",
+    "TestWritingNodes",
+    "upstream_facts",
+]
