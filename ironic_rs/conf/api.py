@@ -80,7 +80,7 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         "network_data_schema",
-        default="$pybasedir/api/controllers/v1/network-data-schema.json",
+        default="$pybasedir/api/schemas/network_data.json",
         help="JSON schema that the network_data of nodes must keep to.",
     ),
     cfg.BoolOpt(

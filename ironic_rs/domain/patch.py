@@ -105,6 +105,19 @@ def values(patch: Iterable[Operation], path: str) -> list[Any]:
     return [op["value"] for op in patch if op["path"] == path and op["op"] != "remove"]
 
 
+def convert(patch: Iterable[Operation], table: Table) -> list[Operation]:
+    """Return the patch with the values of whole fields checked and converted.
+
+    :raises InvalidParameterValue: a value is not of the kind of its field.
+    """
+    return [
+        {**op, "value": table.by_name[root(op)].convert(op["value"], table.resource)}
+        if is_root(op) and op["op"] != "remove"
+        else op
+        for op in patch
+    ]
+
+
 def apply(document: Mapping[str, Any], patch: Iterable[Operation], table: Table) -> dict[str, Any]:
     """Apply a validated patch to a record and return the new values.
 

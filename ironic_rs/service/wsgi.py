@@ -109,7 +109,7 @@ def tls_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:
     return context
 
 
-class _TlsAdapter(Adapter):  # type: ignore[misc]
+class _TlsAdapter(Adapter):
     """TLS whose handshake happens in the worker thread that reads the request.
 
     cheroot's own adapter shakes hands in the thread that accepts connections: one
@@ -134,10 +134,10 @@ class _TlsAdapter(Adapter):  # type: ignore[misc]
         return MakeFile(sock, mode, bufsize)
 
 
-class _Server(wsgi.Server):  # type: ignore[misc]
+class _Server(wsgi.Server):
     """cheroot on a socket that is given, possibly shared with other processes."""
 
-    keep_alive_conn_limit = None
+    keep_alive_conn_limit = 10_000
     max_request_header_size = MAX_HEADER_BYTES
 
     def __init__(
@@ -220,7 +220,7 @@ class WsgiServer:
         """
         if self._stopped.is_set():
             return
-        self._server.shutdown_timeout = timeout
+        self._server.shutdown_timeout = max(1, round(timeout))
         # cheroot waits without end for a thread that does not give in; we do not.
         closer = threading.Thread(target=self._server.stop, name="api-http-stop", daemon=True)
         closer.start()

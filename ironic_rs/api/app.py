@@ -1,0 +1,162 @@
+"""The WSGI application: Pecan dispatches into the route table.
+
+Pecan walks no controller tree here: its root controller asks the router for the
+route and hands the request to the route's handler.  Hooks negotiate the version,
+map errors and add the version headers.  :func:`build` wraps the application in the
+middleware, in the order of the specification (rest-api.md section 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pecan
+import webob
+from oslo_config import cfg
+from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi
+from pecan import hooks
+
+from ironic_rs.api import body, call, errors, microversions, middleware, router
+from ironic_rs.api.routes import ROUTES
+from ironic_rs.rpc.context import RequestContext
+
+WSGIApplication = Any
+
+
+class ApiRequest(webob.Request):
+    """A request whose body is read once, within the limits.
+
+    ``json`` and ``params`` are what Pecan looks at to collect arguments; ours come
+    from the route table, so it gets no body keys.
+    """
+
+    @property
+    def json(self) -> Any:
+        """The parsed body; Pecan's own look at it is kept from copying documents."""
+        return None
+
+    @property
+    def params(self) -> Any:
+        return self.GET
+
+
+class Root:
+    """The only Pecan controller."""
+
+    def __init__(self, services: call.Services) -> None:
+        self._services = services
+        self._router = router.Router(ROUTES)
+
+    @pecan.expose()
+    def _route(self, args: list[str], request: ApiRequest) -> tuple[Any, list[str]]:
+        request.context["route"] = self._router.find(
+            request.method, request.path_info, request.context["minor"]
+        )
+        return self.serve, []
+
+    @pecan.expose(content_type="application/json")
+    def serve(self, request: ApiRequest, response: webob.Response) -> webob.Response:
+        """Run the handler of the routed request."""
+        conf = self._services.conf
+        route, path = request.context["route"]
+        limit = body.size_limit(conf, request.path_info)
+        current = call.Call(
+            services=self._services,
+            route=route,
+            path=path,
+            query=request.GET.mixed(),
+            body=body.parse(body.read(request.environ, limit), conf.api.max_json_body_depth),
+            minor=request.context["minor"],
+            context=request.context["context"],
+            base=_link_base(conf, request),
+        )
+        result = route.handler(current)
+        reply = result if isinstance(result, call.Reply) else call.Reply(result)
+        response.status_int = reply.status or route.success
+        if reply.raw is not None:
+            response.body = reply.raw
+            response.headers["Content-Type"] = "application/octet-stream"
+        elif reply.body is not None:
+            response.body = body.dump(reply.body)
+            response.headers["Content-Type"] = "application/json"
+        else:
+            response.headers.pop("Content-Type", None)
+        if reply.location is not None:
+            response.headers["Location"] = current.url(reply.location)
+        return response
+
+
+def _link_base(conf: cfg.ConfigOpts, request: ApiRequest) -> str:
+    if conf.oslo_middleware.enable_proxy_headers_parsing:
+        return str(request.application_url).rstrip("/")
+    return (conf.api.public_endpoint or str(request.host_url)).rstrip("/")
+
+
+class ApiHook(hooks.PecanHook):
+    """Version negotiation, request context, error answers and version headers."""
+
+    def __init__(self, services: call.Services) -> None:
+        self._conf = services.conf
+
+    def on_route(self, state: Any) -> None:
+        environ = state.request.environ
+        highest = microversions.maximum(self._conf.pin_release_version)
+        context = state.request.context
+        context["highest"] = highest
+        context["minor"] = microversions.negotiate(environ, highest)
+        context["context"] = _request_context(environ)
+
+    def on_error(self, state: Any, exc: Exception) -> webob.Response:
+        return errors.response(exc, self._conf, state.request.environ)
+
+    def after(self, state: Any) -> None:
+        context = state.request.context
+        if "minor" in context:
+            state.response.headers.extend(
+                microversions.headers(context["highest"], context["minor"])
+            )
+
+
+def _request_context(environ: dict[str, Any]) -> RequestContext:
+    return RequestContext(
+        is_public_api=bool(environ.get("ironic_rs.public_route")),
+        user_id=environ.get("HTTP_X_USER"),
+        user_name=environ.get("HTTP_X_USER_NAME"),
+        request_id=environ.get("openstack.request_id"),
+        global_request_id=environ.get("openstack.global_request_id"),
+    )
+
+
+def build(services: call.Services) -> WSGIApplication:
+    """Return the whole WSGI application.
+
+    :raises IncorrectConfiguration: an option of the API can not be used.
+    """
+    conf = services.conf
+    microversions.maximum(conf.pin_release_version)
+    conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
+    conf.register_opts(cors.OPTS, group="cors")
+    app: WSGIApplication = pecan.Pecan(
+        Root(services),
+        use_context_locals=False,
+        hooks=lambda: [ApiHook(services)],
+        force_canonical=False,
+        guess_content_type_from_ext=False,
+        default_renderer="json",
+        request_cls=ApiRequest,
+        response_cls=webob.Response,
+    )
+    app = middleware.authentication(app, conf)
+    if conf.oslo_middleware.enable_proxy_headers_parsing:
+        app = http_proxy_to_wsgi.HTTPProxyToWSGI(app, conf)
+    if conf.healthcheck.enabled:
+        app = middleware.OnPath("/healthcheck", healthcheck.Healthcheck(app, conf), app)
+    app = middleware.Envelope(app)
+    if conf.cors.allowed_origin:
+        cors.set_defaults(
+            allow_methods=["GET", "PUT", "POST", "DELETE", "PATCH"],
+            allow_headers=["X-Auth-Token", *middleware.VERSION_HEADERS],
+            expose_headers=list(middleware.VERSION_HEADERS),
+        )
+        app = cors.CORS(app, conf)
+    return middleware.custom(app, conf)

@@ -1,0 +1,164 @@
+"""One API call, as handlers see it, and what a handler returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from oslo_config import cfg
+
+from ironic_rs.api import args as args_module
+from ironic_rs.api import policy
+from ironic_rs.domain import errors
+from ironic_rs.rpc.context import RequestContext
+
+if TYPE_CHECKING:
+    from ironic_rs.api.router import Route
+    from ironic_rs.rpc.conductor_client import ConductorClient
+    from ironic_rs.rpc.ring import HashRing
+
+
+@dataclass
+class Services:
+    """What handlers use of the rest of the product.
+
+    :param driver_cache: answers of conductors about drivers, for the life of the
+        process, by (method, driver).
+    """
+
+    conf: cfg.ConfigOpts
+    conductors: ConductorClient
+    ring: HashRing
+    enforcer: policy.Enforcer = field(default_factory=policy.Permissive)
+    driver_cache: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer that is not just the route's status with a JSON document.
+
+    :param body: a JSON value; None is an empty body.
+    :param raw: bytes to send instead of JSON.
+    :param location: path below the link base for the Location header.
+    """
+
+    body: Any = None
+    status: int | None = None
+    raw: bytes | None = None
+    location: str | None = None
+
+
+class Call:
+    """One request, routed and parsed.
+
+    :ivar path: arguments of the path by name.
+    :ivar query: query string; repeated keys are lists.
+    :ivar body: the JSON body (``{}`` when there is none).
+    :ivar minor: minor part of the microversion.
+    :ivar args: checked arguments of the route, see :mod:`ironic_rs.api.args`.
+    :ivar batch: what was read once for all rows of the answer, by field.
+    """
+
+    __slots__ = (
+        "args",
+        "base",
+        "batch",
+        "body",
+        "context",
+        "minor",
+        "path",
+        "query",
+        "route",
+        "services",
+    )
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        route: Route,
+        path: Mapping[str, str],
+        query: Mapping[str, Any],
+        body: Any,
+        minor: int,
+        context: RequestContext,
+        base: str,
+    ) -> None:
+        self.services = services
+        self.route = route
+        self.path = path
+        self.query = query
+        self.body = body
+        self.minor = minor
+        self.context = context
+        self.base = base
+        self.batch: dict[str, Any] = {}
+        self.args: dict[str, Any] = self._arguments()
+
+    def _arguments(self) -> dict[str, Any]:
+        given = dict(self.query)
+        if self.route.body == "args":
+            if not isinstance(self.body, dict):
+                raise errors.InvalidParameterValue("The request body must be a JSON object.")
+            given.update(self.body)
+        elif self.route.body is None and self.body:
+            raise errors.InvalidParameterValue(
+                f"{self.route.method} {self.route.path} takes no request body."
+            )
+        return args_module.parse(self.route.args, given, self.minor)
+
+    @property
+    def conf(self) -> cfg.ConfigOpts:
+        return self.services.conf
+
+    @property
+    def conductors(self) -> ConductorClient:
+        return self.services.conductors
+
+    def has(self, minor: int) -> bool:
+        """Tell whether the request's microversion is at least 1.``minor``."""
+        return self.minor >= minor
+
+    def require(self, minor: int, what: str, status: int = 406) -> None:
+        """Refuse what is newer than the request's microversion.
+
+        :raises NotAcceptable: (or the error of another status).
+        """
+        if self.minor < minor:
+            raise args_module.too_new(what, minor, self.minor, status)
+
+    def allows(self, rule: str, target: Mapping[str, Any]) -> bool:
+        """Tell whether policy allows the caller this."""
+        return self.services.enforcer.allows(self.context, rule, target)
+
+    def authorize(self, target: Mapping[str, Any] | None = None, *rules: str) -> None:
+        """Require the route's policy (or ``rules``) for the target.
+
+        :raises HTTPForbidden: refused.
+        """
+        policy.check(self.services.enforcer, self.context, rules or self.route.policy, target or {})
+
+    def authorize_any(self, target: Mapping[str, Any] | None = None) -> None:
+        """Require one of the route's rules.
+
+        :raises HTTPForbidden: all refuse.
+        """
+        policy.check_any(self.services.enforcer, self.context, self.route.policy, target or {})
+
+    def url(self, path: str) -> str:
+        """Return the URL of a path below ``/v1/``."""
+        return f"{self.base}/v1/{path}"
+
+    def links(self, path: str) -> list[dict[str, str]]:
+        """Return the self and bookmark links of a path below ``/v1/``."""
+        return [
+            {"href": f"{self.base}/v1/{path}", "rel": "self"},
+            {"href": f"{self.base}/{path}", "rel": "bookmark"},
+        ]
+
+
+def segment(text: str) -> str:
+    """Return a path segment that stands for the text."""
+    return quote(text, safe="-._~:@[]")

@@ -1,0 +1,81 @@
+"""The config drive of a provision request.
+
+Source: specification rest-api.md section 9.6.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ironic_rs.api.call import Call
+from ironic_rs.api.microversions import V
+from ironic_rs.domain import errors
+from ironic_rs.domain.fields import show
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\n\r\t ]*")
+#: Keys of the object form, with the JSON types of their values.
+_PARTS: dict[str, tuple[type, ...]] = {
+    "meta_data": (dict,),
+    "network_data": (dict,),
+    "user_data": (dict, list, str, type(None)),
+    "vendor_data": (dict,),
+}
+_TYPE_TEXT = {
+    "meta_data": "an object",
+    "network_data": "an object",
+    "user_data": "an object, a list, a string or null",
+    "vendor_data": "an object",
+}
+
+
+def check(call: Call, value: Any, target: str) -> Any:
+    """Return the config drive to send on, None for none.
+
+    :param target: verb of the request.
+    :raises InvalidParameterValue: malformed, newer than the version, or not for this
+        verb.
+    """
+    if not value:
+        return None
+    if target not in ("active", "rebuild") or (
+        target == "rebuild" and not call.has(V.REBUILD_CONFIGDRIVE)
+    ):
+        raise errors.InvalidParameterValue(
+            f"configdrive can not be given with target '{target}'; it is for target active, and "
+            "from API version 1.35 for target rebuild."
+        )
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, dict):
+        _check_object(call, value)
+    else:
+        raise errors.InvalidParameterValue(
+            f"Invalid configdrive {show(value)}; accepted: a URL, base64 text or an object."
+        )
+    return value
+
+
+def _check_text(value: str) -> None:
+    if "://" in value:
+        return
+    if not _BASE64.fullmatch(value):
+        raise errors.InvalidParameterValue(
+            "Invalid configdrive: the text is neither a URL nor base64."
+        )
+
+
+def _check_object(call: Call, value: dict[str, Any]) -> None:
+    call.require(V.CONFIGDRIVE_OBJECT, "A configdrive that is an object", 400)
+    if "vendor_data" in value:
+        call.require(V.VENDOR_DATA, "vendor_data in a configdrive", 400)
+    unknown = [key for key in value if key not in _PARTS]
+    if unknown:
+        raise errors.InvalidParameterValue(
+            f"Unknown key {show(unknown[0])} in the configdrive; accepted: {', '.join(_PARTS)}."
+        )
+    for key, part in value.items():
+        if not isinstance(part, _PARTS[key]):
+            raise errors.InvalidParameterValue(
+                f"Invalid {key} in the configdrive; accepted: {_TYPE_TEXT[key]}."
+            )

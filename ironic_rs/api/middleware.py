@@ -1,0 +1,246 @@
+"""WSGI middleware around the API: request ids and log, authentication, plug-ins.
+
+Plain WSGI where it runs for every request; oslo.middleware's where it is switched
+on by option.
+
+Source: specification rest-api.md sections 1, 3 (form D), 4; operations.md section 8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import orjson
+import stevedore
+import webob.exc
+from oslo_config import cfg
+from oslo_context import context as oslo_context
+from oslo_middleware import basic_auth, request_id
+from oslo_middleware import exceptions as middleware_errors
+
+from ironic_rs.api import microversions
+from ironic_rs.domain import errors
+
+LOG = logging.getLogger(__name__)
+REQUEST_LOG = logging.getLogger("ironic_rs.api.requests")
+
+StartResponse = Callable[..., Any]
+WSGIApplication = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
+
+REQUEST_ID_HEADERS = ("x-openstack-request-id", "openstack-request-id")
+VERSION_HEADERS = (
+    microversions.HEADER,
+    microversions.MINIMUM_HEADER,
+    microversions.MAXIMUM_HEADER,
+)
+MIDDLEWARE_GROUP = "ironic.api.middleware"
+PUBLIC_MARK = "ironic_rs.public_route"
+
+#: Paths that need no authentication (section 4); a trailing slash does not count.
+_PUBLIC = re.compile(
+    r"(?:/|/v1|/v1/lookup|/v1/heartbeat/[a-z0-9\-]+|/v1/continue_inspection)?(?:\.json|\.xml)?"
+)
+_REQUEST_ID = re.compile(request_id.ID_FORMAT)
+
+
+class Envelope:
+    """Gives each request its id, puts it into the answer, and writes the request log.
+
+    OPTIONS is answered here, as the CORS middleware would.
+    """
+
+    def __init__(self, app: WSGIApplication) -> None:
+        self._app = app
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        started = time.monotonic()
+        own_id = oslo_context.generate_request_id()
+        environ[request_id.ENV_REQUEST_ID] = own_id
+        global_id = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
+        if _REQUEST_ID.match(global_id):
+            environ[request_id.GLOBAL_REQ_ID] = global_id
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            present = {name.lower() for name, _ in headers}
+            headers = headers + [(n, own_id) for n in REQUEST_ID_HEADERS if n not in present]
+            REQUEST_LOG.info(
+                "%s - %s %s - %s (%.2fms)",
+                _client(environ),
+                environ["REQUEST_METHOD"],
+                _target(environ),
+                status.split(" ", 1)[0],
+                (time.monotonic() - started) * 1000,
+            )
+            if exc_info:
+                return start_response(status, headers, exc_info)
+            return start_response(status, headers)
+
+        if environ["REQUEST_METHOD"] == "OPTIONS":
+            start("200 OK", [("Content-Length", "0")])
+            return [b""]
+        return self._app(environ, start)
+
+
+def _client(environ: dict[str, Any]) -> str:
+    forwarded: str = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")[0].strip()
+    return forwarded or environ.get("HTTP_X_REAL_IP") or environ.get("REMOTE_ADDR") or "unknown"
+
+
+def _target(environ: dict[str, Any]) -> str:
+    query = environ.get("QUERY_STRING")
+    # Both come from the client: one request is one line of the log.
+    target = f"{environ['PATH_INFO']}?{query}" if query else environ["PATH_INFO"]
+    return ascii(target)[1:-1]
+
+
+class OnPath:
+    """Sends one exact path (a trailing slash does not count) to another application."""
+
+    def __init__(self, path: str, special: WSGIApplication, app: WSGIApplication) -> None:
+        self._path = path
+        self._special = special
+        self._app = app
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        app = self._special if environ["PATH_INFO"].rstrip("/") == self._path else self._app
+        return app(environ, start_response)
+
+
+def is_public(path: str) -> bool:
+    """Tell whether a path needs no authentication."""
+    return _PUBLIC.fullmatch(path.rstrip("/")) is not None
+
+
+class _NoAuth:
+    """Nobody is asked who he is; headers that say so are dropped."""
+
+    def __init__(self, app: WSGIApplication) -> None:
+        self._app = app
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        _forget_identity(environ)
+        environ[PUBLIC_MARK] = is_public(environ["PATH_INFO"])
+        return self._app(environ, start_response)
+
+
+def _forget_identity(environ: dict[str, Any]) -> None:
+    environ.pop("HTTP_X_USER", None)
+    environ.pop("HTTP_X_USER_NAME", None)
+
+
+class BasicAuth:
+    """HTTP basic authentication against a file with bcrypt entries (RFC 7617).
+
+    The file is read for each request, so that changes of it count at once; a
+    password that was verified against an entry is not hashed again while that entry
+    stays as it is (a bcrypt check costs tens of milliseconds).
+
+    :raises IncorrectConfiguration: the file can not be read, or has other entries.
+    """
+
+    _REMEMBERED = 1024
+
+    def __init__(self, app: WSGIApplication, path: str) -> None:
+        self._app = app
+        self._path = Path(path)
+        self._secret = os.urandom(32)
+        self._verified: dict[bytes, None] = {}
+        self._lock = threading.Lock()
+        try:
+            basic_auth.validate_auth_file(path)
+        except (middleware_errors.ConfigInvalid, webob.exc.HTTPBadRequest) as exc:
+            raise errors.IncorrectConfiguration(
+                error=f"[DEFAULT]http_basic_auth_user_file {path}: {exc}"
+            ) from exc
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        _forget_identity(environ)
+        environ[PUBLIC_MARK] = public = is_public(environ["PATH_INFO"])
+        if not public:
+            try:
+                user, password = basic_auth.parse_token(basic_auth.parse_header(environ))
+                self._authenticate(user, password)
+            except webob.exc.HTTPException as exc:
+                return _refuse(exc, start_response)
+            environ["HTTP_X_USER"] = environ["HTTP_X_USER_NAME"] = user
+        return self._app(environ, start_response)
+
+    def _authenticate(self, user: str, password: bytes) -> None:
+        entry = self._entry(user)
+        if entry is None:
+            raise webob.exc.HTTPUnauthorized()
+        _, crypted = basic_auth.parse_entry(entry)
+        key = hmac.digest(self._secret, b"\0".join((entry.encode(), password)), hashlib.sha256)
+        if key in self._verified:
+            return
+        if not bcrypt.checkpw(password[:72], crypted):
+            LOG.info("The password of user %s does not match", user)
+            raise webob.exc.HTTPUnauthorized()
+        with self._lock:
+            if len(self._verified) >= self._REMEMBERED:
+                self._verified.clear()
+            self._verified[key] = None
+
+    def _entry(self, user: str) -> str | None:
+        try:
+            with self._path.open(encoding="utf-8") as lines:
+                for line in lines:
+                    if line.startswith(f"{user}:"):
+                        return line.strip()
+        except OSError as exc:
+            LOG.error("The user file %s can not be read: %s", self._path, exc)
+            raise webob.exc.HTTPBadRequest("Problem reading auth file") from exc
+        LOG.info("User %s is not in the user file", ascii(user))
+        return None
+
+
+def _refuse(exc: webob.exc.HTTPException, start_response: StartResponse) -> Iterable[bytes]:
+    code = exc.status_int
+    message = exc.detail or ("Incorrect username or password" if code == 401 else exc.title)
+    body = orjson.dumps({"error": {"message": message, "code": code}})
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    if code == 401:
+        headers.append(("WWW-Authenticate", 'Basic realm="Baremetal API"'))
+    start_response(exc.status, headers)
+    return [body]
+
+
+def authentication(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+    """Wrap the application in the configured ``[DEFAULT]auth_strategy``.
+
+    :raises IncorrectConfiguration: the strategy can not be used.
+    """
+    if conf.auth_strategy == "noauth":
+        return _NoAuth(app)
+    if conf.auth_strategy == "http_basic":
+        return BasicAuth(app, conf.http_basic_auth_user_file)
+    raise errors.IncorrectConfiguration(
+        error=f"[DEFAULT]auth_strategy = {conf.auth_strategy} is not offered by this release; "
+        "use http_basic or noauth"
+    )
+
+
+def custom(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+    """Wrap the application in the plug-ins of ``[api]middleware``, the last one outermost.
+
+    :raises IncorrectConfiguration: a plug-in is not installed or does not load.
+    """
+    for name in conf.api.middleware:
+        try:
+            plugin: Any = stevedore.DriverManager(MIDDLEWARE_GROUP, name)
+        except (stevedore.exception.NoMatches, ImportError) as exc:
+            raise errors.IncorrectConfiguration(
+                error=f"[api]middleware {name} can not be loaded: {exc}"
+            ) from exc
+        app = plugin.driver(app)
+    return app

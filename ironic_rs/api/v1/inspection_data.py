@@ -1,0 +1,171 @@
+"""POST /v1/continue_inspection: what a ramdisk found out, without authentication.
+
+Source: specification rest-api.md section 12.3, inspection.md sections 1 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_log import log
+from oslo_utils import uuidutils
+
+from ironic_rs.api.args import UUID, Arg, too_new
+from ironic_rs.api.call import Call
+from ironic_rs.api.microversions import MINIMUM, V
+from ironic_rs.api.v1 import ramdisk
+from ironic_rs.db import nodes as db_nodes
+from ironic_rs.domain import errors, names, states
+
+LOG = log.getLogger(__name__)
+
+ARGS = (Arg("node_uuid", UUID, since=V.CONTINUE_INSPECTION, below=404),)
+
+_COLUMNS = (
+    "uuid",
+    "driver",
+    "conductor_group",
+    "provision_state",
+    "properties",
+    "instance_info",
+    "driver_internal_info",
+    "management_interface",
+)
+_NOT_FOUND = "No node that waits for inspection data matches the look-up."
+
+Node = Mapping[Any, Any]
+
+
+def continue_inspection(call: Call) -> dict[str, Any]:
+    """POST /v1/continue_inspection."""
+    if not call.has(V.CONTINUE_INSPECTION) and call.minor != MINIMUM:
+        raise too_new("POST /v1/continue_inspection", V.CONTINUE_INSPECTION, call.minor, 404)
+    ramdisk.require_enabled(call)
+    call.authorize()
+    inventory, plugin_data = _parts(call.body)
+    uuid = call.args["node_uuid"]
+    addresses = _addresses(inventory)
+    bmc = [a for key in ("bmc_address", "bmc_v6address") if (a := inventory.get(key))]
+    if not addresses and not bmc and uuid is None:
+        raise errors.InvalidParameterValue(
+            "The inventory has no interface with a valid mac_address and no BMC address: nothing "
+            "to find the node by."
+        )
+    node = _find(uuid, addresses, bmc)
+    if node is None:
+        node = _discover(call)
+        plugin_data["auto_discovered"] = True
+    if not call.has(V.CONTINUE_INSPECTION):
+        call.conductors.continue_inspection(call.context, node, inventory, plugin_data)
+        return {"uuid": node["uuid"]}
+    # The token first: once the inspection goes on, the node is locked.
+    answer = ramdisk.describe(call, node)
+    call.conductors.continue_inspection(call.context, node, inventory, plugin_data)
+    return answer
+
+
+def _parts(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return inventory and plugin data of a checked body."""
+    if not isinstance(body, dict) or not isinstance(body.get("inventory"), dict):
+        raise errors.InvalidParameterValue(
+            "The request body must be an object with the key inventory, an object."
+        )
+    inventory = body["inventory"]
+    interfaces = inventory.get("interfaces")
+    if (
+        not isinstance(interfaces, list)
+        or not interfaces
+        or not all(
+            isinstance(item, dict) and isinstance(item.get("mac_address"), str)
+            for item in interfaces
+        )
+    ):
+        raise errors.InvalidParameterValue(
+            "The inventory must have interfaces: a list of at least one object with a mac_address."
+        )
+    for key in ("bmc_address", "bmc_v6address"):
+        if not isinstance(inventory.get(key), str | None):
+            raise errors.InvalidParameterValue(f"{key} of the inventory must be a string or null.")
+    return inventory, {key: value for key, value in body.items() if key != "inventory"}
+
+
+def _addresses(inventory: Mapping[str, Any]) -> list[str]:
+    found = (names.normalize_mac(item["mac_address"]) for item in inventory["interfaces"])
+    return [mac for mac in found if mac]
+
+
+def _find(uuid: str | None, addresses: list[str], bmc: list[str]) -> Node | None:
+    """Return the node, or None when nothing at all matches (it may be enrolled).
+
+    :raises NotFound: what matches is contradictory, or does not wait for inspection.
+    """
+    by_port = _by_port(addresses)
+    if uuid is not None and by_port is not None and by_port != uuid:
+        LOG.error("Inspection data of node %s has MAC addresses of node %s", uuid, by_port)
+        raise errors.NotFound(_NOT_FOUND)
+    known = uuid or by_port
+    if known is not None:
+        rows = db_nodes.select(_COLUMNS, {"uuid": known}, limit=1)
+        if not rows or rows[0]["provision_state"] != states.INSPECTWAIT:
+            LOG.error("Inspection data came for node %s, which does not wait for any", known)
+            raise errors.NotFound(_NOT_FOUND)
+    waiting = _by_bmc(bmc)
+    if known is not None:
+        if waiting and known not in {node["uuid"] for node in waiting}:
+            LOG.error("Inspection data of node %s has a BMC address of another node", known)
+            raise errors.NotFound(_NOT_FOUND)
+        found: Node = rows[0]
+        return found
+    if len(waiting) > 1:
+        LOG.error("Inspection data matches several nodes by the BMC addresses %s", bmc)
+        raise errors.NotFound(_NOT_FOUND)
+    return waiting[0] if waiting else None
+
+
+def _by_port(addresses: list[str]) -> str | None:
+    if not addresses:
+        return None
+    try:
+        return db_nodes.get_by_addresses(addresses).uuid
+    except errors.DuplicateNodeOnLookup as exc:
+        LOG.error("Inspection data has MAC addresses of several nodes: %s", addresses)
+        raise errors.NotFound(_NOT_FOUND) from exc
+    except errors.NodeNotFound:
+        return None
+
+
+def _by_bmc(addresses: list[str]) -> list[Node]:
+    if not addresses:
+        return []
+    wanted = set(addresses)
+    rows = db_nodes.select(_COLUMNS, {"provision_state": states.INSPECTWAIT})
+    return [
+        row
+        for row in rows
+        if wanted & set(row["driver_internal_info"].get("lookup_bmc_addresses") or ())
+    ]
+
+
+def _discover(call: Call) -> Node:
+    """Enrol the machine that sent the data.
+
+    :raises NotFound: ``[auto_discovery]enabled`` is false.
+    :raises IronicError: enrolling failed; the log says why (500).
+    """
+    options = call.conf.auto_discovery
+    if not options.enabled:
+        raise errors.NotFound(_NOT_FOUND)
+    values = {
+        "uuid": uuidutils.generate_uuid(),
+        "driver": options.driver,
+        "conductor_group": call.conf.default_conductor_group.lower(),
+        "resource_class": call.conf.default_resource_class,
+        "provision_state": states.ENROLL,
+    }
+    try:
+        uuid = call.conductors.create_node(call.context, values)["uuid"]
+        return db_nodes.select(_COLUMNS, {"uuid": uuid}, limit=1)[0]
+    except errors.IronicError as exc:
+        LOG.error("A discovered machine could not be enrolled: %s", exc)
+        raise errors.IronicError("The machine could not be enrolled.") from exc

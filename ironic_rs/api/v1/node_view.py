@@ -1,0 +1,138 @@
+"""Nodes as they are read: finding one, checking that it may be seen, showing it.
+
+Source: specification rest-api.md sections 3.2, 5.2, 7 (value translation), 8.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ironic_rs.api import policy
+from ironic_rs.api.call import Call, segment
+from ironic_rs.api.microversions import V
+from ironic_rs.api.representation import Computed, Resource, Row, link_fields
+from ironic_rs.db import nodes as db_nodes
+from ironic_rs.domain import errors, fields, names, secrets, states
+
+#: Columns that authorisation and routing to a conductor need.
+BASE_COLUMNS = ("id", "uuid", "name", "driver", "conductor_group", "owner", "lessee")
+
+
+def _conductor(row: Row, call: Call) -> str | None:
+    try:
+        return call.services.ring.host_for(row["driver"], row["conductor_group"], row["uuid"])
+    except errors.IronicError:
+        return None
+
+
+def _provision_state(value: str | None, minor: int) -> str | None:
+    if value == states.AVAILABLE and minor < V.AVAILABLE_STATE:
+        return None
+    if value == states.INSPECTWAIT and minor < V.INSPECT_WAIT:
+        return states.INSPECTING
+    return value
+
+
+def _mask(value: Any, minor: int) -> Any:
+    return secrets.mask(value) if value else value
+
+
+def _mask_driver_info(value: Any, minor: int) -> Any:
+    return secrets.mask_driver_info(value) if value else value
+
+
+def _mask_instance_info(value: Any, minor: int) -> Any:
+    return secrets.mask_instance_info(value) if value else value
+
+
+def _part(name: str) -> Computed:
+    return Computed(("uuid",), lambda row, call: call.links(f"nodes/{row['uuid']}/{name}"))
+
+
+NODE = Resource(
+    fields.NODE,
+    computed={
+        "links": link_fields(lambda row: f"nodes/{row['uuid']}"),
+        "traits": Computed(("id",), lambda row, call: call.batch["traits"].get(row["id"], [])),
+        "conductor": Computed(("driver", "conductor_group", "uuid"), _conductor),
+        "allocation_uuid": Computed(("allocation_uuid",), lambda row, _: row["allocation_uuid"]),
+        "chassis_uuid": Computed(("chassis_uuid",), lambda row, _: row["chassis_uuid"]),
+        "ports": _part("ports"),
+        "states": _part("states"),
+        "portgroups": _part("portgroups"),
+        "volume": _part("volume"),
+    },
+    shown={
+        "provision_state": _provision_state,
+        "driver_info": _mask_driver_info,
+        "driver_internal_info": _mask,
+        "instance_info": _mask_instance_info,
+        "clean_step": _mask,
+        "deploy_step": _mask,
+        "service_step": _mask,
+    },
+    selectable="S",
+)
+
+STATES = Resource(fields.NODE_STATES, shown={"provision_state": _provision_state})
+
+
+def ident_filter(call: Call, ident: str) -> dict[str, str]:
+    """Return the filter for a node named by UUID or name.
+
+    :raises NodeNotFound: a name, in a version without names.
+    """
+    if names.is_uuid_like(ident):
+        return {"uuid": ident}
+    if not call.has(V.NODE_NAME):
+        raise errors.NodeNotFound(node=ident)
+    return {"name": ident}
+
+
+def find(call: Call, ident: str, columns: Iterable[str] = ()) -> Row:
+    """Return columns of a node that the caller may see; the operation is not checked.
+
+    :param columns: besides :data:`BASE_COLUMNS`.
+    :raises NodeNotFound: no such node, or not for this caller.
+    """
+    wanted = dict.fromkeys((*columns, *BASE_COLUMNS))
+    rows = db_nodes.select(wanted, ident_filter(call, ident), limit=1)
+    if not rows or not policy.visible(call.services.enforcer, call.context, rows[0]):
+        raise errors.NodeNotFound(node=ident)
+    return rows[0]
+
+
+def load(call: Call, columns: Iterable[str] = ()) -> Row:
+    """Return columns of the node of the path, after the route's policy.
+
+    :raises NodeNotFound: no such node, or not for this caller.
+    :raises HTTPForbidden: the operation is refused.
+    """
+    row = find(call, call.path["node"], columns)
+    call.authorize(policy.node_target(row))
+    return row
+
+
+def render(call: Call, view: Any, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the documents of nodes; traits of all rows are one query."""
+    if "traits" in view.fields:
+        call.batch["traits"] = db_nodes.traits_of([row["id"] for row in rows])
+    return [view.render(row, call) for row in rows]
+
+
+def show(call: Call, uuid: str, view: Any | None = None) -> dict[str, Any]:
+    """Return the document of a node that was just written, read anew.
+
+    :raises NodeNotFound: deleted in the meantime.
+    """
+    view = view or NODE.detail(call.minor)
+    rows = db_nodes.select(view.columns, {"uuid": uuid}, limit=1)
+    if not rows:
+        raise errors.NodeNotFound(node=uuid)
+    return render(call, view, rows)[0]
+
+
+def state_path(call: Call, tail: str = "") -> str:
+    """Return the path of the states of the path's node, ident as the client gave it."""
+    return f"nodes/{segment(call.path['node'])}/states{tail}"

@@ -1,0 +1,335 @@
+"""PUT /v1/nodes/{node}/states/provision.
+
+The order of the checks is part of the interface: clients see which one failed.
+
+Source: specification rest-api.md sections 9.3 to 9.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ironic_rs.api import configdrive, policy, steps
+from ironic_rs.api.args import ANY, BOOLEAN, ITEMS, TEXT, Arg
+from ironic_rs.api.call import Call, Reply
+from ironic_rs.api.microversions import V
+from ironic_rs.api.v1 import node_view
+from ironic_rs.db import nodes as db_nodes
+from ironic_rs.db import runbooks as db_runbooks
+from ironic_rs.domain import errors, states
+from ironic_rs.domain.fields import show
+
+ARGS = (
+    Arg("target", TEXT, required=True),
+    Arg("configdrive", ANY),
+    Arg("clean_steps", ITEMS),
+    Arg("deploy_steps", ITEMS),
+    Arg("service_steps", ITEMS),
+    Arg("rescue_password", TEXT),
+    Arg("disable_ramdisk", BOOLEAN),
+    Arg("runbook", TEXT),
+)
+
+#: First version of the verbs that are checked before the state of the node.
+_VERB_SINCE: Mapping[str, int] = {
+    "manage": V.MANAGEABLE,
+    "provide": V.MANAGEABLE,
+    "inspect": V.INSPECT,
+    "abort": V.ABORT_CLEAN,
+    "clean": V.CLEAN,
+    "adopt": V.ADOPT,
+    "rescue": V.RESCUE,
+    "unrescue": V.RESCUE,
+    "deploy": V.DEPLOY_VERBS,
+    "delete": V.DEPLOY_VERBS,
+}
+_ABORT_SINCE: Mapping[str, int] = {
+    states.INSPECTWAIT: V.ABORT_INSPECT,
+    states.DEPLOYWAIT: V.ABORT_DEPLOY,
+}
+_DEPLOYING = ("active", "rebuild")
+_WITH_STEPS = ("clean", "service")
+_COLUMNS = ("provision_state", "reservation", "maintenance", "protected")
+#: Keys of the steps of a runbook that a conductor gets.
+_RUNBOOK_STEP = ("interface", "step", "args", "order")
+
+
+@dataclass
+class _Request:
+    """A provision request, while it is checked."""
+
+    node: Mapping[Any, Any]
+    target: str
+    configdrive: Any = None
+    clean_steps: list[Any] | None = None
+    deploy_steps: list[Any] | None = None
+    service_steps: list[Any] | None = None
+    rescue_password: str | None = None
+    disable_ramdisk: bool | None = None
+    from_runbook: bool = field(default=False)
+
+
+def set_provision(call: Call) -> Reply:
+    """PUT /v1/nodes/{node}/states/provision."""
+    args = call.args
+    node = node_view.load(call, _COLUMNS)
+    request = _Request(
+        node,
+        args["target"],
+        clean_steps=args["clean_steps"],
+        deploy_steps=args["deploy_steps"],
+        service_steps=args["service_steps"],
+        rescue_password=args["rescue_password"],
+        disable_ramdisk=args["disable_ramdisk"],
+    )
+    _check_verb_version(call, request.target)
+    if args["runbook"] is None:
+        _check_step_policies(call, request)
+    _check_state(request)
+    request.configdrive = configdrive.check(call, args["configdrive"], request.target)
+    if args["runbook"] is not None:
+        _use_runbook(call, request, args["runbook"])
+    _check_disable_ramdisk(call, request)
+    _check_clean_and_deploy(call, request)
+    _check_rescue(request)
+    _check_late_versions(call, request)
+    _check_steps(call, request)
+    _ACTIONS[request.target](call, request)
+    return Reply(location=node_view.state_path(call))
+
+
+def _check_verb_version(call: Call, target: str) -> None:
+    since = _VERB_SINCE.get(target)
+    if since is not None:
+        call.require(since, f"Target '{target}'")
+    if target not in _ACTIONS:
+        raise errors.InvalidParameterValue(
+            f"Invalid target {show(target)}; accepted: {', '.join(sorted(_ACTIONS))}."
+        )
+
+
+def _check_step_policies(call: Call, request: _Request) -> None:
+    target = policy.node_target(request.node)
+    for name in ("clean_steps", "service_steps"):
+        given = getattr(request, name)
+        if given is not None:
+            rules = (f"baremetal:node:set_provision_state:{name}", *steps.policy_rules(given))
+            call.authorize(target, *rules)
+    if request.deploy_steps:
+        call.authorize(target, *steps.policy_rules(request.deploy_steps))
+
+
+def _check_state(request: _Request) -> None:
+    node, target = request.node, request.target
+    if target in _DEPLOYING and node["maintenance"]:
+        raise errors.NodeInMaintenance(op="provisioning", node=node["uuid"])
+    event = "rebuild" if target == "rebuild" else states.VERBS[target]
+    if states.is_allowed(node["provision_state"], event):
+        return
+    if node["reservation"]:
+        # What runs now may well lead to a state that allows the verb.
+        raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
+    raise errors.InvalidStateRequested(
+        action=target, node=node["uuid"], state=node["provision_state"]
+    )
+
+
+def _use_runbook(call: Call, request: _Request, ident: str) -> None:
+    call.require(V.RUNBOOKS, "A runbook")
+    runbook = db_runbooks.get_by_ident(ident)
+    target = {"runbook.owner": runbook.owner, "runbook.public": runbook.public}
+    call.authorize(target, "baremetal:runbook:use")
+    traits = set(db_nodes.traits_of([request.node["id"]]).get(request.node["id"], ()))
+    if not call.has(V.RUNBOOK_TRAITS):
+        approved = {runbook.name}
+    else:
+        approved = set(runbook.traits)
+        if not approved:
+            raise errors.InvalidParameterValue(
+                f"Runbook {ident} has no traits: it is approved for no node."
+            )
+    if not approved & traits:
+        raise errors.InvalidParameterValue(
+            f"Runbook {ident} is not approved for node {request.node['uuid']}: the node has none "
+            f"of the traits {', '.join(sorted(approved))}."
+        )
+    if request.clean_steps or request.service_steps:
+        raise errors.InvalidParameterValue(
+            "Either a runbook or explicit steps can be given, not both."
+        )
+    if request.target not in _WITH_STEPS:
+        raise errors.InvalidParameterValue(
+            f"A runbook can not be given with target '{request.target}'; it is for targets "
+            f"{' and '.join(_WITH_STEPS)}."
+        )
+    if runbook.owner and not runbook.public:
+        call.authorize(policy.node_target(request.node), *steps.policy_rules(runbook.steps))
+    chosen = [{k: step[k] for k in _RUNBOOK_STEP if k in step} for step in runbook.steps]
+    if request.target == "clean":
+        request.clean_steps = chosen
+    else:
+        request.service_steps = chosen
+    request.disable_ramdisk = runbook.disable_ramdisk
+    request.from_runbook = True
+
+
+def _check_disable_ramdisk(call: Call, request: _Request) -> None:
+    if request.disable_ramdisk is None or request.from_runbook:
+        return
+    if request.target not in _WITH_STEPS:
+        raise errors.InvalidParameterValue(
+            f"disable_ramdisk can not be given with target '{request.target}'; it is for targets "
+            f"{' and '.join(_WITH_STEPS)}."
+        )
+    if request.target == "clean":
+        call.require(V.CLEAN_DISABLE_RAMDISK, "disable_ramdisk with target 'clean'")
+    else:
+        call.require(V.SERVICE_DISABLE_RAMDISK, "disable_ramdisk with target 'service'")
+
+
+def _check_clean_and_deploy(call: Call, request: _Request) -> None:
+    if request.clean_steps is not None and request.target != "clean":
+        raise _only_with("clean_steps", "clean", request.target)
+    if request.deploy_steps is not None:
+        call.require(V.DEPLOY_STEPS, "deploy_steps")
+        if request.target not in _DEPLOYING:
+            raise _only_with("deploy_steps", "active or rebuild", request.target)
+
+
+def _check_rescue(request: _Request) -> None:
+    password = request.rescue_password
+    if password is not None and request.target != "rescue":
+        raise _only_with("rescue_password", "rescue", request.target)
+    if request.target == "rescue" and not (password and password.strip()):
+        raise errors.InvalidParameterValue(
+            "Target 'rescue' needs a rescue_password that is not blank."
+        )
+
+
+def _check_late_versions(call: Call, request: _Request) -> None:
+    state = request.node["provision_state"]
+    if request.target == "abort" and state in _ABORT_SINCE:
+        call.require(_ABORT_SINCE[state], f"Target 'abort' in state '{state}'")
+    if request.target == "unhold":
+        call.require(V.UNHOLD, "Target 'unhold'")
+    if request.service_steps is not None and request.target != "service":
+        raise _only_with("service_steps", "service", request.target)
+    if request.target == "service":
+        call.require(V.SERVICE, "Target 'service'")
+
+
+def _check_steps(call: Call, request: _Request) -> None:
+    api = call.conf.api
+    if request.target == "clean":
+        request.clean_steps = _checked_steps(
+            request, "clean_steps", steps.CLEAN, api.disallow_clean_steps, "disallow_clean_steps"
+        )
+        _check_children(call, request.clean_steps)
+    elif request.target == "service":
+        request.service_steps = _checked_steps(
+            request,
+            "service_steps",
+            steps.SERVICE,
+            api.disallow_service_steps,
+            "disallow_service_steps",
+        )
+        _check_children(call, request.service_steps)
+    elif request.deploy_steps:
+        request.deploy_steps = steps.check(request.deploy_steps, steps.DEPLOY)
+        steps.check_disallowed(
+            request.deploy_steps, api.disallow_deploy_steps, "disallow_deploy_steps"
+        )
+        _check_children(call, request.deploy_steps)
+
+
+def _checked_steps(
+    request: _Request, name: str, form: steps.StepForm, refused: list[str], option: str
+) -> list[dict[str, Any]]:
+    given = getattr(request, name)
+    if not given:
+        raise errors.MissingParameterValue(
+            f"Target '{request.target}' needs {name}: a list of at least one step, or a runbook."
+        )
+    if request.from_runbook:
+        checked: list[dict[str, Any]] = given
+    else:
+        checked = steps.check(given, form)
+    steps.check_disallowed(checked, refused, option)
+    return checked
+
+
+def _check_children(call: Call, checked: list[dict[str, Any]]) -> None:
+    """Steps may run on children that the caller may provision, on no other node."""
+    for step in checked:
+        for uuid in step.get("limit_child_node_execution") or ():
+            child = node_view.find(call, uuid)
+            call.authorize(policy.node_target(child))
+
+
+def _only_with(name: str, accepted: str, target: str) -> errors.InvalidParameterValue:
+    return errors.InvalidParameterValue(
+        f"{name} can not be given with target '{target}'; it is for target {accepted}."
+    )
+
+
+def _deploy(call: Call, request: _Request) -> None:
+    call.conductors.do_node_deploy(
+        call.context,
+        request.node,
+        rebuild=request.target == "rebuild",
+        configdrive=request.configdrive,
+        deploy_steps=request.deploy_steps,
+    )
+
+
+def _tear_down(call: Call, request: _Request) -> None:
+    call.conductors.do_node_tear_down(call.context, request.node)
+
+
+def _inspect(call: Call, request: _Request) -> None:
+    call.conductors.inspect_hardware(call.context, request.node)
+
+
+def _clean(call: Call, request: _Request) -> None:
+    call.conductors.do_node_clean(
+        call.context, request.node, request.clean_steps or [], bool(request.disable_ramdisk)
+    )
+
+
+def _service(call: Call, request: _Request) -> None:
+    call.conductors.do_node_service(
+        call.context, request.node, request.service_steps or [], bool(request.disable_ramdisk)
+    )
+
+
+def _rescue(call: Call, request: _Request) -> None:
+    call.conductors.do_node_rescue(call.context, request.node, request.rescue_password or "")
+
+
+def _unrescue(call: Call, request: _Request) -> None:
+    call.conductors.do_node_unrescue(call.context, request.node)
+
+
+def _verb(call: Call, request: _Request) -> None:
+    call.conductors.do_provisioning_action(call.context, request.node, request.target)
+
+
+_ACTIONS: Mapping[str, Callable[[Call, _Request], None]] = {
+    "active": _deploy,
+    "deploy": _deploy,
+    "rebuild": _deploy,
+    "deleted": _tear_down,
+    "undeploy": _tear_down,
+    "manage": _verb,
+    "provide": _verb,
+    "adopt": _verb,
+    "abort": _verb,
+    "unhold": _verb,
+    "inspect": _inspect,
+    "clean": _clean,
+    "service": _service,
+    "rescue": _rescue,
+    "unrescue": _unrescue,
+}
