@@ -436,6 +436,23 @@ class ConductorClient:
         """Delete a port group (uuid) of ``node``."""
         self._node(context, node, "destroy_portgroup", "1.33", portgroup_id=portgroup_id)
 
+    def update_portgroup_physical_network(
+        self,
+        context: RequestContext,
+        node: Any,
+        portgroup_id: str,
+        new_physical_network: str | None,
+    ) -> None:
+        """Give a port group (uuid) of ``node`` and all its ports another network."""
+        self._node(
+            context,
+            node,
+            "update_portgroup_physical_network",
+            "1.62",
+            portgroup_id=portgroup_id,
+            new_physical_network=new_physical_network,
+        )
+
     # VIFs and virtual media
 
     def vif_list(self, context: RequestContext, node: Any) -> list[Json]:

@@ -819,9 +819,8 @@ def test_lock_that_cannot_be_released_is_left_for_the_orphan_check(
 
 def test_view_takes_no_statement(conductor: Conductor, make_node: MakeNode) -> None:
     node = nodes.get(make_node().id)
-    with session.count_statements() as seen:
-        with conductor.tasks.view(admin_context(), node) as task:
-            assert task.driver.power.get_power_state(task) == states.POWER_ON
+    with session.count_statements() as seen, conductor.tasks.view(admin_context(), node) as task:
+        assert task.driver.power.get_power_state(task) == states.POWER_ON
     assert seen.count == 0
 
 
