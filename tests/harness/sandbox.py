@@ -31,7 +31,7 @@ class Sandbox:
             "shutdown_delay": 0.0,
             "heartbeat_gap": 0.0,
             "retry_interval": 0.01,
-            "disk_bytes": 64 * 1024**2,
+            "disk_bytes": 16 * 1024**2,
         }
         self.settings = Settings(directory=directory, **{**values, **settings})
         self._emulator = emulator
