@@ -28,10 +28,10 @@ WHOLE_DISK = "whole-disk"
 _DOWNLOAD_SOURCES = ("http", "local", "swift")
 _NO_PROXY_ITEM = re.compile(r"\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(:\d+)?|[0-9A-Fa-f:.]+|\*")
 
-#: driver_internal_info key: what is served by the conductor instead of the source.
-#: The digest of a converted image must not replace that of the source, which a
-#: rebuild needs again.
-_SERVED = "served_image"
+#: driver_internal_info key: keys of image_info found out during preparation.  The
+#: digest of a converted image must not replace that of the source in instance_info,
+#: where a rebuild needs it again.
+_RESOLVED = "resolved_image"
 
 
 def download_source(node: models.Node) -> str:
@@ -151,7 +151,7 @@ def prepare(node: models.Node) -> None:
     info = node.instance_info
     source = info["image_source"]
     info.setdefault("image_type", WHOLE_DISK)
-    node.driver_internal_info.pop(_SERVED, None)
+    node.driver_internal_info.pop(_RESOLVED, None)
     if _is_served(node):
         info["image_url"] = _serve(node, source)
         return
@@ -159,6 +159,17 @@ def prepare(node: models.Node) -> None:
     if CONF.conductor.conductor_always_validates_images:
         info["image_disk_format"] = _inspect(node, source)
     info["image_url"] = found.href
+    digest = info.get("image_checksum")
+    if checksum.is_url(digest) and not info.get("image_os_hash_algo"):
+        _resolve(node, checksum.from_file(digest, source))
+
+
+def _resolve(node: models.Node, digest: checksum.Checksum, **more: Any) -> None:
+    node.driver_internal_info[_RESOLVED] = {
+        "os_hash_algo": digest.algorithm,
+        "os_hash_value": digest.value,
+        **more,
+    }
 
 
 def _fetch(node: models.Node, source: str, *, to_raw: bool) -> cache.Image:
@@ -192,11 +203,7 @@ def _serve(node: models.Node, source: str) -> str:
     link.symlink_to(image.path)
     url = "/".join((CONF.deploy.http_url.rstrip("/"), CONF.deploy.http_image_subdir, node.uuid))
     services.service_for(url).show(url)
-    node.driver_internal_info[_SERVED] = {
-        "disk_format": image.format,
-        "os_hash_algo": digest.algorithm,
-        "os_hash_value": digest.value,
-    }
+    _resolve(node, digest, disk_format=image.format)
     return url
 
 
@@ -239,9 +246,10 @@ def write_arguments(node: models.Node) -> dict[str, Any]:
         **_digests(info),
         **_proxies(node.driver_info),
     }
-    image.update(node.driver_internal_info.get(_SERVED) or {})
-    if node.driver_internal_info.get(_SERVED):
+    resolved = node.driver_internal_info.get(_RESOLVED)
+    if resolved:
         image.pop("checksum", None)
+        image.update(resolved)
     auth = credentials.basic_auth(url)
     if auth is not None:
         image["image_server_auth_strategy"] = CONF.deploy.image_server_auth_strategy
