@@ -8,7 +8,6 @@ from oslo_context import context as oslo_context
 
 from ironic_rs.rpc.context import RequestContext, admin_context
 
-
 _KEPT = (
     "auth_token",
     "user_id",
