@@ -18,7 +18,10 @@ from pecan import hooks
 
 from ironic_rs.api import body, call, errors, microversions, middleware, router
 from ironic_rs.api.routes import ROUTES
+from ironic_rs.rpc import transport
+from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.context import RequestContext
+from ironic_rs.rpc.ring import HashRing
 
 WSGIApplication = Any
 
@@ -125,6 +128,15 @@ def _request_context(environ: dict[str, Any]) -> RequestContext:
         request_id=environ.get("openstack.request_id"),
         global_request_id=environ.get("openstack.global_request_id"),
     )
+
+
+def services(conf: cfg.ConfigOpts) -> call.Services:
+    """Return what the application of a process without a conductor works with.
+
+    :raises IncorrectConfiguration: the RPC transport can not be used.
+    """
+    ring = HashRing()
+    return call.Services(conf, ConductorClient(transport.get(), ring), ring)
 
 
 def build(services: call.Services) -> WSGIApplication:

@@ -35,10 +35,19 @@ def activate() -> str:
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     if wanted == EVENTLET:
         _patch()
-    elif wanted != THREADS:
+    elif wanted == THREADS:
+        _keep_threads()
+    else:
         raise SystemExit(f"{VARIABLE} must be {THREADS} or {EVENTLET}, not {wanted!r}")
     _active = wanted
     return wanted
+
+
+def _keep_threads() -> None:
+    # oslo.messaging imports oslo.service, whose own default is eventlet.
+    from oslo_service import backend
+
+    backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
 
 
 def _patch() -> None:

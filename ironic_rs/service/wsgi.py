@@ -213,24 +213,32 @@ class WsgiServer:
         self._ready.wait()
         LOG.info("The API listens on %s", self.url)
 
-    def stop(self, timeout: float = 60) -> None:
+    @property
+    def serving(self) -> bool:
+        """Whether requests are accepted."""
+        return self._thread.is_alive() and not self._stopped.is_set()
+
+    def stop(self, timeout: float = 60) -> bool:
         """Stop accepting, let running requests end, close; idempotent.
 
         :param timeout: seconds that running requests get.
+        :returns: False when some were given up.
         """
         if self._stopped.is_set():
-            return
+            return True
         self._server.shutdown_timeout = max(1, round(timeout))
         # cheroot waits without end for a thread that does not give in; we do not.
         closer = threading.Thread(target=self._server.stop, name="api-http-stop", daemon=True)
         closer.start()
         closer.join(timeout + 2)
-        if closer.is_alive():
+        done = not closer.is_alive()
+        if not done:
             LOG.warning("Requests still running after %s seconds are given up", timeout)
         if self._owns_unix_socket:
             with contextlib.suppress(OSError):
                 os.unlink(self._address)
         self._stopped.set()
+        return done
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the server has stopped.
