@@ -28,6 +28,8 @@ AS_IS = frozenset({"raw", "gpt", "iso"})
 #: Declared formats of parts of an image, which hold anything.
 _PARTS = frozenset({"ari", "aki"})
 _CHUNK = 64 * 1024
+#: Seconds between two tries of a conversion.
+TRY_PAUSE = 1.0
 #: What qemu-img says when another try may do.
 _TEMPORARY = ("resource temporarily unavailable", "cannot allocate memory")
 
@@ -170,7 +172,7 @@ def convert_to_raw(source: Path, target: Path, detected: str, image: str) -> Non
             if attempt == attempts or not temporary:
                 raise errors.ImageConvertFailed(image_id=image, reason=said) from exc
             LOG.warning("Conversion of %s failed, trying again: %s", image, said)
-            time.sleep(1)
+            time.sleep(TRY_PAUSE)
     result = detect(target)
     if result not in AS_IS:
         target.unlink(missing_ok=True)

@@ -255,7 +255,7 @@ def _info(response: requests.Response) -> ImageInfo:
         size = headers.get("Content-Range", "").rpartition("/")[2]
     updated_at = None
     with contextlib.suppress(TypeError, ValueError):
-        updated_at = email.utils.parsedate_to_datetime(headers["Last-Modified"])
+        updated_at = email.utils.parsedate_to_datetime(headers.get("Last-Modified", ""))
         if updated_at.tzinfo is None:
             updated_at = updated_at.replace(tzinfo=datetime.UTC)
     return ImageInfo(

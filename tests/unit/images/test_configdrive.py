@@ -1,0 +1,108 @@
+"""Config drives built from meta data (field case 82)."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pycdlib
+import pytest
+
+from ironic_rs.domain import errors
+from ironic_rs.images import configdrive
+
+
+def node(drive: Any = None, name: str | None = "n1") -> Any:
+    return SimpleNamespace(uuid="u1", name=name, instance_info={"configdrive": drive})
+
+
+def files_of(text: str) -> dict[str, bytes]:
+    """Return path -> content of a config drive, by its Joliet names."""
+    iso = pycdlib.PyCdlib()
+    iso.open_fp(io.BytesIO(gzip.decompress(base64.b64decode(text))))
+    found = {}
+    for directory, _dirs, names in iso.walk(joliet_path="/"):
+        for name in names:
+            content = io.BytesIO()
+            iso.get_file_from_iso_fp(content, joliet_path=f"{directory}/{name}".replace("//", "/"))
+            found[f"{directory}/{name}"] = content.getvalue()
+    iso.close()
+    return found
+
+
+def test_all_parts_are_where_readers_look(config):
+    text = configdrive.build(
+        node(),
+        {
+            "meta_data": {"hostname": "h"},
+            "user_data": "#!/bin/sh\n",
+            "network_data": {"links": []},
+            "vendor_data": {"v": 1},
+        },
+    )
+    files = files_of(text)
+    for version in ("latest", "2012-08-10"):
+        base = f"/openstack/{version}"
+        assert json.loads(files[f"{base}/meta_data.json"]) == {
+            "uuid": "u1",
+            "name": "n1",
+            "hostname": "h",
+        }
+        assert files[f"{base}/user_data"] == b"#!/bin/sh\n"
+        assert json.loads(files[f"{base}/network_data.json"]) == {"links": []}
+        assert json.loads(files[f"{base}/vendor_data2.json"]) == {"v": 1}
+
+
+def test_the_volume_is_labelled(config):
+    image = gzip.decompress(base64.b64decode(configdrive.build(node(), {})))
+    assert image[32768 + 40 : 32768 + 72].strip() == b"config-2"
+
+
+def test_what_is_given_wins_over_the_defaults_of_meta_data(config):
+    files = files_of(configdrive.build(node(), {"meta_data": {"uuid": "x", "name": "y"}}))
+    assert json.loads(files["/openstack/latest/meta_data.json"]) == {"uuid": "x", "name": "y"}
+
+
+def test_empty_parts_are_left_out(config):
+    files = files_of(configdrive.build(node(name=None), {"user_data": "", "network_data": {}}))
+    assert {path.rpartition("/")[2] for path in files} == {"meta_data.json"}
+    assert json.loads(files["/openstack/latest/meta_data.json"]) == {"uuid": "u1"}
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1, 2]])
+def test_structured_user_data_becomes_json(config, value):
+    files = files_of(configdrive.build(node(), {"user_data": value}))
+    assert json.loads(files["/openstack/latest/user_data"]) == value
+
+
+@pytest.mark.parametrize("key", ["meta_data", "network_data", "vendor_data"])
+def test_parts_of_the_wrong_type_are_refused(config, key):
+    with pytest.raises(errors.InvalidParameterValue, match=key):
+        configdrive.build(node(), {key: "text"})
+
+
+def test_a_config_drive_that_no_ramdisk_takes_is_refused(config, monkeypatch):
+    monkeypatch.setattr(configdrive, "MAX_BYTES", 1000)
+    with pytest.raises(errors.InvalidParameterValue, match="at most 1000"):
+        configdrive.build(node(), {"user_data": "x" * 600})
+
+
+def test_the_same_input_gives_the_same_text_but_for_times(config):
+    drive = {"user_data": "x"}
+    assert files_of(configdrive.build(node(), drive)) == files_of(configdrive.build(node(), drive))
+
+
+@pytest.mark.parametrize("drive", ["H4sIbase64", "http://x/drive"])
+def test_text_and_urls_go_to_the_ramdisk_as_they_are(config, drive):
+    assert configdrive.for_agent(node(drive)) == drive
+
+
+def test_a_dictionary_is_built_for_the_ramdisk(config):
+    text = configdrive.for_agent(node({"user_data": "hello"}))
+    assert files_of(str(text))["/openstack/latest/user_data"] == b"hello"
+    assert configdrive.for_agent(node()) is None
+    assert configdrive.for_agent(node("")) is None
