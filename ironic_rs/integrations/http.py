@@ -48,7 +48,7 @@ def parse_verify(value: Any, name: str) -> bool | str:
     try:
         return bool(strutils.bool_from_string(value, strict=True))
     except ValueError:
-        if isinstance(value, str) and Path(value).exists():
+        if isinstance(value, str) and value and Path(value).exists():
             return value
     raise errors.InvalidParameterValue(
         f"{name} is '{value}', expected a boolean or the path of an existing certificate "

@@ -81,8 +81,8 @@ class _Session(requests.Session):
 
     def request(self, method: Any, url: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]
         with self._connector.turn() as timeout:
-            kwargs["timeout"] = timeout
-            return super().request(method, url, **kwargs)
+            self._connector.token_sent = str(self.headers.get("X-Auth-Token", ""))
+            return super().request(method, url, **{**kwargs, "timeout": timeout})
 
 
 class Connector(sushy.connector.Connector):
@@ -137,6 +137,21 @@ class Connector(sushy.connector.Connector):
             yield deadline
         finally:
             del self._local.deadline
+
+    @property
+    def token_sent(self) -> str | None:
+        """The session token that the last request of this thread carried."""
+        token: str | None = getattr(self._local, "token", None)
+        return token
+
+    @token_sent.setter
+    def token_sent(self, token: str | None) -> None:
+        self._local.token = token
+
+    def forget_credentials(self) -> None:
+        """Send neither password nor token until the next log-in."""
+        self._session.auth = None
+        self._session.headers.pop("X-Auth-Token", None)
 
     @contextmanager
     def turn(self) -> Iterator[tuple[float, float]]:

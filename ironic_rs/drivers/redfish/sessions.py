@@ -28,7 +28,8 @@ from sushy.taskmonitor import TaskMonitor
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 from ironic_rs.drivers.contract import Task
-from ironic_rs.drivers.redfish.connector import Connector
+from ironic_rs.drivers.redfish import auth
+from ironic_rs.drivers.redfish.connector import Connector, LoginsRefused
 from ironic_rs.drivers.redfish.driver_info import ConnectionKey, RedfishInfo, parse_driver_info
 from ironic_rs.drivers.redfish.resources import SystemSummary
 
@@ -40,31 +41,6 @@ MAX_IDLE = 1800.0
 LOGOUT_BUDGET = 5.0
 #: A summary this fresh (seconds) answers questions that follow a power read.
 FRESH = 10.0
-
-
-class _NoAuth(sushy.auth.AuthBase):
-    """A BMC without accounts: no log-in, no header."""
-
-    def _do_authenticate(self) -> None:
-        pass
-
-    def can_refresh_session(self) -> bool:
-        return False
-
-
-def _auth(key: ConnectionKey, *, had_session: bool) -> sushy.auth.AuthBase:
-    if key.username is None and key.password is None:
-        return _NoAuth()
-    if had_session and key.auth_type == "auto":
-        # A BMC that has sessions does not lose them: no way back to sending the
-        # password with each request.
-        return sushy.auth.SessionAuth(username=key.username, password=key.password)
-    classes: dict[str, type[sushy.auth.AuthBase]] = {
-        "basic": sushy.auth.BasicAuth,
-        "session": sushy.auth.SessionAuth,
-        "auto": sushy.auth.SessionOrBasicAuth,
-    }
-    return classes[key.auth_type](username=key.username, password=key.password)
 
 
 class Bmc:
@@ -102,15 +78,15 @@ class Bmc:
                 self._lock.release()
 
     def _log_in(self) -> sushy.Sushy:
-        auth = _auth(self.key, had_session=self._had_session)
+        log_in = auth.make(self.key, had_session=self._had_session)
         root = sushy.Sushy(
             self.key.address,
             root_prefix=self.key.root_prefix,
-            auth=auth,
+            auth=log_in,
             connector=self.connector,
         )
-        if isinstance(auth, sushy.auth.SessionAuth):
-            self._had_session = auth.get_session_key() is not None
+        if isinstance(log_in, sushy.auth.SessionAuth):
+            self._had_session = log_in.get_session_key() is not None
             if not self._had_session:
                 LOG.info("The BMC at %s gives no session; using HTTP Basic", self.key.address)
         return root
@@ -162,6 +138,7 @@ class Bmc:
         """Forget the session, which the BMC refuses; the connection stays."""
         root, self._root = self._root, None
         _disarm(root)
+        self.connector.forget_credentials()
         self.forget_systems()
 
     def forget_systems(self) -> None:
@@ -404,7 +381,7 @@ def _translated(info: RedfishInfo, bmc: Bmc, doing: str) -> Iterator[None]:
             yield
     except sushy.exceptions.ConnectionError as exc:
         raise errors.RedfishConnectionError(f"No answer while {what}{_tries(exc)}: {exc}") from exc
-    except sushy.exceptions.AccessError as exc:
+    except (sushy.exceptions.AccessError, LoginsRefused) as exc:
         bmc.forget_session()
         raise errors.RedfishError(f"Access denied while {what}: {exc}") from exc
     except sushy.exceptions.ResourceNotFoundError as exc:
@@ -427,9 +404,13 @@ def _tries(exc: sushy.exceptions.SushyError) -> str:
 
 def _raised_in_library(exc: BaseException) -> bool:
     """Tell sushy stumbling over a strange document from a bug of ours."""
+    in_library = False
     trace = exc.__traceback__
-    module = ""
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")
+        if module.startswith("sushy"):
+            in_library = True
+        elif module.startswith("ironic_rs"):
+            in_library = False
         trace = trace.tb_next
-    return not module.startswith("ironic_rs")
+    return in_library
