@@ -141,4 +141,10 @@ class HeartbeatMixin:
             return True
         if info.get(kind.polling_flag):
             return False
+        if (getattr(node, kind.field) or {}).get("step") in steps.RESERVED:
+            # A reserved "wait" step: this heartbeat is all that it waits for, whatever
+            # the agent has done before.
+            info.pop(kind.reboot_flag, None)
+            task.flows.resume(kind.name)
+            return True
         return inband.process_next_step(task, kind)

@@ -1,0 +1,185 @@
+"""Inspection: out-of-band, waiting for a ramdisk, abort."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_rs.conf import CONF
+from ironic_rs.domain import errors, states
+
+TOKEN = {"agent_secret_token": "t", "agent_url": "https://x", "agent_verify_ca": "/x"}
+
+
+def inspect(world, node):
+    world.call("inspect_hardware", node)
+    return world.read(node)
+
+
+def test_an_inspection_that_ends_at_once_leads_to_manageable(world):
+    stored = inspect(world, world.node(driver_internal_info=dict(TOKEN)))
+    assert stored.provision_state == states.MANAGEABLE
+    assert stored.inspection_finished_at is not None
+    assert stored.driver_internal_info == {}
+
+
+def test_the_old_token_is_gone_before_the_ramdisk_boots(world):
+    node = world.node(driver_internal_info=dict(TOKEN))
+    seen = []
+
+    def start(task):
+        seen.append(world.read(node).driver_internal_info)
+        return states.INSPECTWAIT
+
+    world.driver.inspect.inspect_hardware = start
+    assert inspect(world, node).provision_state == states.INSPECTWAIT
+    assert seen == [{}]
+
+
+@pytest.mark.parametrize(
+    "result", [errors.HardwareInspectionFailure(error="no"), OSError("no"), "odd", None]
+)
+def test_a_failed_inspection_is_recorded_once_and_cleaned_up(world, result):
+    def start(task):
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    removed = []
+    world.driver.inspect.inspect_hardware = start
+    world.driver.network.remove_inspection_network = removed.append
+    node = world.node()
+    stored = inspect(world, node)
+    assert stored.provision_state == states.INSPECTFAIL
+    assert stored.last_error.startswith("Failed to inspect node")
+    assert [kind for kind, _ in world.events(node)] == ["introspection"]
+    assert len(removed) == 1
+    assert stored.reservation is None
+
+
+def test_w32_an_unsupported_inspection_fails_instead_of_sticking(world):
+    def start(task):
+        raise errors.UnsupportedDriverExtension(driver="d", extension="inspect")
+
+    world.driver.inspect.inspect_hardware = start
+    assert inspect(world, world.node()).provision_state == states.INSPECTFAIL
+
+
+def test_w32_an_inspection_failed_by_its_driver_is_not_failed_twice(world):
+    def start(task):
+        task.event("fail")
+        raise errors.HardwareInspectionFailure(error="told already")
+
+    world.driver.inspect.inspect_hardware = start
+    stored = inspect(world, world.node())
+    assert stored.provision_state == states.INSPECTFAIL
+    assert "told already" in stored.last_error
+
+
+def test_a_failing_clean_up_is_appended_to_the_first_error(world):
+    def start(task):
+        raise errors.HardwareInspectionFailure(error="first")
+
+    def abort(task):
+        raise errors.NetworkError("second")
+
+    world.driver.inspect.inspect_hardware = start
+    world.driver.inspect.abort = abort
+    text = inspect(world, world.node()).last_error
+    assert text.index("first") < text.index("second")
+
+
+@pytest.mark.parametrize("interface", ["power", "inspect"])
+def test_a_node_that_can_not_be_inspected_is_refused_and_unchanged(world, interface):
+    def refuse(task):
+        raise errors.MissingParameterValue("no address")
+
+    getattr(world.driver, interface).validate = refuse
+    node = world.node()
+    with pytest.raises(errors.MissingParameterValue):
+        world.call("inspect_hardware", node)
+    assert world.read(node).provision_state == states.MANAGEABLE
+
+
+def test_a_wrong_state_is_refused(world):
+    with pytest.raises(errors.InvalidStateRequested):
+        world.call("inspect_hardware", world.node(states.ACTIVE))
+
+
+# What the ramdisk posts.
+
+
+def test_posted_data_ends_a_waiting_inspection(world):
+    got = []
+    world.driver.inspect.continue_inspection = lambda task, inv, data: got.append((inv, data))
+    node = world.node(states.INSPECTWAIT)
+    world.call("continue_inspection", node, inventory={"cpu": 1}, plugin_data={"a": 2})
+    stored = world.read(node)
+    assert stored.provision_state == states.MANAGEABLE
+    assert got == [({"cpu": 1}, {"a": 2})]
+    assert stored.driver_internal_info["agent_last_heartbeat"]
+
+
+def test_more_data_may_come(world):
+    world.driver.inspect.continue_inspection = lambda *args: states.INSPECTWAIT
+    node = world.node(states.INSPECTWAIT)
+    world.call("continue_inspection", node, inventory={})
+    assert world.read(node).provision_state == states.INSPECTWAIT
+
+
+def test_data_that_can_not_be_processed_fails_the_inspection(world):
+    def process(*args):
+        raise errors.HardwareInspectionFailure(error="two nodes with one MAC")
+
+    world.driver.inspect.continue_inspection = process
+    node = world.node(states.INSPECTWAIT)
+    world.call("continue_inspection", node, inventory={})
+    stored = world.read(node)
+    assert stored.provision_state == states.INSPECTFAIL
+    assert "two nodes with one MAC" in stored.last_error
+
+
+@pytest.mark.parametrize("state", [states.MANAGEABLE, states.ENROLL, states.INSPECTING])
+def test_data_for_a_node_that_waits_for_none_is_not_found(world, state):
+    with pytest.raises(errors.NotFound):
+        world.call("continue_inspection", world.node(state), inventory={})
+
+
+def test_a_discovered_node_gets_its_data_and_stays_enrolled(world):
+    CONF.set_override("enabled", True, group="auto_discovery")
+    world.driver.inspect.continue_inspection = lambda *args: None
+    node = world.node(states.ENROLL)
+    world.call("continue_inspection", node, inventory={})
+    assert world.read(node).provision_state == states.ENROLL
+
+
+# Abort.
+
+
+def test_abort_stops_a_waiting_inspection(world):
+    world.driver.inspect.abort = lambda task: None
+    node = world.node(states.INSPECTWAIT, driver_internal_info=dict(TOKEN))
+    world.call("do_provisioning_action", node, action="abort")
+    stored = world.read(node)
+    assert stored.provision_state == states.INSPECTFAIL
+    assert "aborted by request" in stored.last_error
+    assert "agent_secret_token" not in stored.driver_internal_info
+
+
+def test_an_abort_that_the_driver_does_not_know_is_refused(world):
+    node = world.node(states.INSPECTWAIT)
+    with pytest.raises(errors.UnsupportedDriverExtension):
+        world.call("do_provisioning_action", node, action="abort")
+    assert world.read(node).provision_state == states.INSPECTWAIT
+
+
+def test_a_failing_abort_is_recorded_and_told(world):
+    def abort(task):
+        raise errors.NetworkError("no")
+
+    world.driver.inspect.abort = abort
+    node = world.node(states.INSPECTWAIT)
+    with pytest.raises(errors.NetworkError):
+        world.call("do_provisioning_action", node, action="abort")
+    stored = world.read(node)
+    assert stored.provision_state == states.INSPECTWAIT
+    assert "Failed to abort" in stored.last_error
