@@ -295,7 +295,7 @@ def step_error_handler(task: Task, kind: StepKind, message: str) -> None:
 # Roll-backs of work that found no free worker: the node is as before the call.
 
 
-def provision_refused(exc: Exception, task: Task, state: str | None, target: str | None) -> None:
+def provision_refused(exc: Exception, task: Task, state: str, target: str | None) -> None:
     """Put a provision state back that no worker will ever move (W13)."""
     if not isinstance(exc, errors.NoFreeConductorWorker):
         return

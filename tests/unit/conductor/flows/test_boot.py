@@ -64,20 +64,20 @@ def test_an_unknown_support_of_boot_modes_is_tried(world):
 
 
 @pytest.mark.parametrize(
-    ("method", "wanted", "column", "getter", "setter"),
+    ("method", "wanted", "interface"),
     [
-        ("change_node_boot_mode", "uefi", "boot_mode", "get_boot_mode", "set_boot_mode"),
+        ("change_node_boot_mode", "uefi", ("get_boot_mode", "set_boot_mode")),
         (
             "change_node_secure_boot",
             True,
-            "secure_boot",
-            "get_secure_boot_state",
-            "set_secure_boot_state",
+            ("get_secure_boot_state", "set_secure_boot_state"),
         ),
     ],
 )
-def test_boot_mode_requests(world, method, wanted, column, getter, setter):
+def test_boot_mode_requests(world, method, wanted, interface):
     management = world.driver.management
+    getter, setter = interface
+    column = method.removeprefix("change_node_")
     written = []
 
     def write(task, *args, **kwargs):

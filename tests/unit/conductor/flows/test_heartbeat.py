@@ -45,6 +45,7 @@ def test_a_reserved_wait_step_ends_with_the_next_heartbeat(world, name):
             kind.steps_key: [wait, *flowkit.steps("raid.a")],
             kind.index_key: 0,
             kind.cached_key: {},
+            "steps_validated": True,
         },
     )
     world.call("heartbeat", node, **BEAT)
