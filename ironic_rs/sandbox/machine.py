@@ -139,6 +139,7 @@ class Machine:
         }
         self.indicator = "Off"
         self.bmc_url = ""
+        self.configdrive_path = self.folder / "configdrive.iso"
         self.configdrive: dict[str, Any] | None = None
         self.rescue_hash: str | None = None
         self.software = "none"

@@ -49,12 +49,17 @@ class Step:
 
 async def _erase_devices(agent: Agent, _node: Any, _arguments: Any) -> None:
     await asyncio.to_thread(agent.machine.disk.erase)
-    agent.machine.configdrive = None
+    _drop_configdrive(agent)
 
 
 async def _erase_metadata(agent: Agent, _node: Any, _arguments: Any) -> None:
     await asyncio.to_thread(agent.machine.disk.wipe_metadata)
+    _drop_configdrive(agent)
+
+
+def _drop_configdrive(agent: Agent) -> None:
     agent.machine.configdrive = None
+    agent.machine.configdrive_path.unlink(missing_ok=True)
 
 
 async def _nothing(_agent: Agent, _node: Any, _arguments: Any) -> None:
@@ -66,14 +71,13 @@ async def _write_image(agent: Agent, _node: Any, arguments: Mapping[str, Any]) -
     info = arguments.get("image_info")
     if not isinstance(info, Mapping):
         raise AgentError("InvalidCommandParamsError", "Invalid command params", "no image_info")
-    # Not "what the node had": a new image comes without the old config drive.
-    machine.configdrive = None
+    # A new image comes without the old config drive.
+    _drop_configdrive(agent)
     await images.write_image(machine, info, allow_md5=agent.allow_md5)
     configdrive = arguments.get("configdrive") or info.get("configdrive")
     if configdrive:
         content = await images.read_configdrive(machine, str(configdrive))
-        path = machine.folder / "configdrive.iso"
-        await asyncio.to_thread(path.write_bytes, content)
+        await asyncio.to_thread(machine.configdrive_path.write_bytes, content)
         machine.configdrive = {
             "size": len(content),
             "sha256": hashlib.sha256(content).hexdigest(),

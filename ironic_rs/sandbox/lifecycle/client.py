@@ -48,7 +48,7 @@ class NodeView:
     target: str | None
     power: str | None
     last_error: str | None
-    inspected: bool
+    inspected_at: str | None
     locked: bool
 
 
@@ -170,6 +170,6 @@ def _view(item: Mapping[str, Any]) -> NodeView:
         target=item["target_provision_state"],
         power=item["power_state"],
         last_error=item["last_error"],
-        inspected=bool(item["inspection_finished_at"]),
+        inspected_at=item["inspection_finished_at"],
         locked=bool(item["reservation"]),
     )

@@ -264,7 +264,7 @@ def test_the_config_drive_is_stored(bench, image):
     )
     assert result["command_status"] == "SUCCEEDED"
     assert bench.machine.configdrive["sha256"] == hashlib.sha256(content).hexdigest()
-    assert (bench.machine.folder / "configdrive.iso").read_bytes() == content
+    assert bench.machine.configdrive_path.read_bytes() == content
 
 
 def test_a_damaged_config_drive_fails_the_step(bench, image):
@@ -303,12 +303,14 @@ def test_run_image_reboots_into_the_disk(bench, image):
 @pytest.mark.parametrize("step", ["erase_devices_metadata", "erase_devices"])
 def test_cleaning_really_wipes_the_disk(bench, image, step):
     conductor = bench.boot()
-    conductor.step("deploy", "deploy", "write_image", image_info=image)
+    packed = base64.b64encode(gzip.compress(b"ISO")).decode()
+    conductor.step("deploy", "deploy", "write_image", image_info=image, configdrive=packed)
     assert conductor.step("clean", "deploy", step)["command_status"] == "SUCCEEDED"
     assert bench.machine.disk.partitions() == []
     wiped = 1024**2 if step == "erase_devices_metadata" else bench.machine.disk.size
     assert bench.machine.disk.digest(wiped) == hashlib.sha256(bytes(wiped)).hexdigest()
     assert bench.machine.configdrive is None
+    assert not bench.machine.configdrive_path.exists()
 
 
 def test_a_finished_command_causes_a_heartbeat(bench, api):
