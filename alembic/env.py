@@ -10,7 +10,6 @@ context.configure(
     target_metadata=models.Base.metadata,
     version_table=migration.VERSION_TABLE,
     include_name=migration.is_ours,
-    compare_type=migration.differs,
     render_item=migration.frozen_type,
     render_as_batch=True,
     # SQLite has transactional DDL: an interrupted upgrade leaves nothing behind.

@@ -11,9 +11,10 @@ import contextlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
+from alembic.autogenerate.api import AutogenContext
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
@@ -52,20 +53,13 @@ def is_ours(name: str | None, kind: str, parents: Any) -> bool:
     return kind != "table" or name not in (VERSION_TABLE, UPSTREAM_TABLE)
 
 
-def differs(
-    context: Any, found: Any, wanted: Any, found_type: Any, wanted_type: Any
-) -> bool | None:
-    """Whether a column's type differs; None leaves it to alembic, which on PostgreSQL
-    does not see that our JSON columns are TEXT."""
-    if isinstance(wanted_type, JsonDict | JsonList):
-        return not isinstance(found_type, sa.String)
-    return None
-
-
-def frozen_type(kind: str, item: Any, context: Any) -> str | bool:
+def frozen_type(kind: str, item: Any, context: AutogenContext) -> str | Literal[False]:
     """Text of our column types in a migration, which must not change with the code."""
     if kind == "type" and isinstance(item, JsonDict | JsonList):
-        return "sa.Text()"
+        if not item.long:
+            return "sa.Text()"
+        context.imports.add("from sqlalchemy.dialects.mysql import LONGTEXT")
+        return 'sa.Text().with_variant(LONGTEXT(), "mysql", "mariadb")'
     if kind == "type" and isinstance(item, UtcDateTime):
         return "sa.DateTime()"
     return False

@@ -15,8 +15,6 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from ironic_rs.db import jsontext
 
-LONG_TEXT = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
-
 
 class _Json(TypeDecorator[Any]):
     """JSON in a TEXT column; SQL NULL is read as the empty value and never written.
@@ -34,7 +32,7 @@ class _Json(TypeDecorator[Any]):
         self.long = long
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(LONG_TEXT if self.long else Text())
+        return LONGTEXT() if self.long and dialect.name in ("mysql", "mariadb") else Text()
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str:
         if value is None:

@@ -7,6 +7,7 @@ from tests.database_suite.migration import (
     TestOnlineMigrations,
     TestSchema,
     TestUpgrade,
+    TestVersionCheck,
     upstream_facts,
 )
 from tests.database_suite.nodes import (
@@ -53,6 +54,7 @@ __all__ = [
     "TestTemplates",
     "TestTraits",
     "TestUpgrade",
+    "TestVersionCheck",
     "TestVolumes",
     "TestWritingNodes",
     "upstream_facts",
