@@ -5,6 +5,8 @@ Source: specification drivers.md sections 1.1 to 1.4.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -26,13 +28,22 @@ HARDWARE_GROUP = "ironic_rs.hardware.types"
 INTERFACE_GROUP = "ironic_rs.hardware.interfaces"
 
 #: What is the same for all nodes with equal interface fields: driver and names.
-_Key = tuple[str, ...]
+_Key = tuple[str | None, ...]
+
+_FIELDS = tuple(f"{interface_type}_interface" for interface_type in INTERFACE_TYPES)
+_driver_and_fields = operator.attrgetter("driver", *_FIELDS)
 
 _BUILT_IN = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
 
+@functools.cache
+def _entry_points() -> Any:
+    # Reading the metadata of every installed package takes a while.
+    return metadata.entry_points()
+
+
 def _installed(group: str) -> set[str]:
-    return set(metadata.entry_points(group=group).names)
+    return set(_entry_points().select(group=group).names)
 
 
 def _tidy(option: str, names: Iterable[str]) -> list[str]:
@@ -86,6 +97,7 @@ class DriverRegistry:
         self._hardware: dict[str, HardwareType] = {}
         self._interfaces: dict[str, dict[str, BaseInterface]] = {}
         self._checked: dict[_Key, dict[str, BaseInterface]] = {}
+        self._defaults: dict[tuple[str, str], str] = {}
 
     def load(self) -> None:
         """Load what the configuration enables.
@@ -104,6 +116,7 @@ class DriverRegistry:
             for interface_type in INTERFACE_TYPES
         }
         self._checked = {}
+        self._defaults = {}
         LOG.info("Loaded hardware types: %s", ", ".join(self._hardware))
         for interface_type, plugins in self._interfaces.items():
             LOG.info("Loaded %s interfaces: %s", interface_type, ", ".join(plugins))
@@ -165,7 +178,7 @@ class DriverRegistry:
         except KeyError:
             raise errors.DriverNotFound(driver_name=name) from None
 
-    def get_interface(self, hardware_type: str, interface_type: str, name: str) -> BaseInterface:
+    def get_interface(self, hardware_type: str, interface_type: str, name: Any) -> BaseInterface:
         """Return an enabled interface that fits the hardware type.
 
         :raises DriverNotFound: the hardware type is not enabled.
@@ -174,7 +187,8 @@ class DriverRegistry:
         """
         hardware = self.hardware_type(hardware_type)
         plugins = self._interfaces[interface_type]
-        interface = plugins.get(name)
+        # instance_info may hold a name that is not even text.
+        interface = plugins.get(name) if isinstance(name, str) else None
         if interface is None:
             raise errors.InterfaceNotFoundInEntrypoint(
                 iface=name,
@@ -202,6 +216,14 @@ class DriverRegistry:
         :raises InterfaceNotFoundInEntrypoint: the operator's default is not enabled.
         :raises NoValidDefaultForInterface: nothing enabled fits.
         """
+        key = (hardware_type, interface_type)
+        if key not in self._defaults:
+            self._defaults[key] = self._find_default(*key, node)
+        return self._defaults[key]
+
+    def _find_default(
+        self, hardware_type: str, interface_type: str, node: models.Node | None
+    ) -> str:
         hardware = self.hardware_type(hardware_type)
         none_fits = errors.NoValidDefaultForInterface(
             interface_type=interface_type,
@@ -300,12 +322,10 @@ class DriverRegistry:
 
     @staticmethod
     def _key(node: models.Node) -> _Key:
+        key: _Key = _driver_and_fields(node)
         info = node.instance_info
-        key = [str(node.driver)]
-        for interface_type in INTERFACE_TYPES:
-            field = f"{interface_type}_interface"
-            key.append(f"{getattr(node, field)}/{info.get(field)}")
-        return tuple(key)
+        # Anything at all may be in there, also what can not be part of a key.
+        return key + tuple(f"{name}={info[name]!r}" for name in _FIELDS if name in info)
 
     def build(self, node: models.Node) -> BareDriver:
         """Return the driver of a node; interfaces not set get defaults on the record.

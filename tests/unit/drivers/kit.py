@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from oslo_utils import timeutils
+
 from ironic_rs.db import models, records
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers import base
@@ -155,3 +157,8 @@ class Task:
         self, event: str, event_type: str, *, error: bool = True, user: str | None = None
     ) -> None:
         self.histories.append(event)
+
+
+def now() -> str:
+    """Return the present as the record has times of heartbeats."""
+    return timeutils.utcnow().isoformat()

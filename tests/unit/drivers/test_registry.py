@@ -240,3 +240,12 @@ def test_properties_are_those_of_the_default_interfaces(conf):
 
 def test_the_real_configuration_object_is_accepted():
     assert DriverRegistry(CONF)
+
+
+@pytest.mark.parametrize("value", [[], {}, 5, ""])
+def test_an_override_that_is_no_name_is_refused(conf, value):
+    registry = loaded(conf, enabled_hardware_types=["fake-hardware"])
+    record = node()
+    record.instance_info = {"deploy_interface": value}
+    with pytest.raises(errors.InterfaceNotFoundInEntrypoint):
+        registry.build(record)

@@ -1,0 +1,343 @@
+"""What each installed interface offers, against the published tables."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ironic_rs.domain import errors, states
+from ironic_rs.drivers import base
+from ironic_rs.drivers.registry import HARDWARE_GROUP, INTERFACE_GROUP
+from tests.unit.drivers import kit
+
+#: (interface type, name) -> steps by kind: name -> (priority, arguments, ramdisk).
+STEPS: dict[tuple[str, str], dict[str, dict[str, tuple[Any, ...]]]] = {
+    ("bios", "fake"): {
+        "clean": {
+            "apply_configuration": (0, {"settings": True}, True),
+            "cache_bios_settings": (0, {}, True),
+            "factory_reset": (0, {}, True),
+        }
+    },
+    ("firmware", "fake"): {"clean": {"update": (0, {"settings": True}, True)}},
+    ("vendor", "fake"): {
+        "clean": {"log_passthrough": (1, {}, True)},
+        "service": {
+            "log_passthrough": (0, {}, False),
+            "trigger_servicewait": (0, {}, True),
+        },
+    },
+    ("deploy", "fake"): {"deploy": {"deploy": (100, {})}},
+    ("deploy", "noop"): {"deploy": {"deploy": (100, {})}},
+    ("deploy", "custom-agent"): {
+        "deploy": {
+            "deploy": (100, {}),
+            "prepare_instance_boot": (60, {}),
+            "tear_down_agent": (40, {}),
+            "switch_to_tenant_network": (30, {}),
+            "boot_instance": (20, {}),
+        }
+    },
+}
+STEPS["deploy", "direct"] = {
+    "deploy": STEPS["deploy", "custom-agent"]["deploy"] | {"write_image": (80, {})}
+}
+
+_AGENT = {
+    "agent_verify_ca",
+    "deploy_forces_oob_reboot",
+    "deploy_kernel",
+    "deploy_ramdisk",
+    "image_download_source",
+    "image_http_proxy",
+    "image_https_proxy",
+    "image_no_proxy",
+}
+PROPERTIES = {
+    ("vendor", "fake"): {"B1", "B2"},
+    ("deploy", "direct"): _AGENT,
+    ("deploy", "custom-agent"): _AGENT,
+}
+
+#: Interfaces of other rooms have tests of their own.
+OURS = ("fake", "noop", "external", "direct", "custom-agent")
+
+
+def installed() -> list[Any]:
+    found = []
+    for interface_type in base.INTERFACE_TYPES:
+        for entry in metadata.entry_points(group=f"{INTERFACE_GROUP}.{interface_type}"):
+            if entry.name in OURS or entry.name.startswith("no-"):
+                found.append(
+                    pytest.param(interface_type, entry, id=f"{interface_type}-{entry.name}")
+                )
+    return found
+
+
+@pytest.mark.parametrize(("interface_type", "entry"), installed())
+def test_steps_and_properties_are_the_published_ones(interface_type, entry):
+    interface = entry.load()()
+    assert interface.interface_type == interface_type
+    assert isinstance(interface, base.BaseInterface)
+    expected = STEPS.get((interface_type, entry.name), {})
+    for kind in ("clean", "deploy", "verify", "service"):
+        found = {}
+        for step in getattr(interface, f"{kind}_steps"):
+            args = {
+                name: info.get("required", False)
+                for name, info in (step.get("argsinfo") or {}).items()
+            }
+            ramdisk = (step["requires_ramdisk"],) if "requires_ramdisk" in step else ()
+            found[step["step"]] = (step["priority"], args, *ramdisk)
+            assert step["interface"] == interface_type
+        assert found == expected.get(kind, {})
+    assert set(interface.get_properties()) == PROPERTIES.get((interface_type, entry.name), set())
+
+
+def test_every_interface_type_has_its_fake_and_its_no_op():
+    for interface_type in base.INTERFACE_TYPES:
+        names = metadata.entry_points(group=f"{INTERFACE_GROUP}.{interface_type}").names
+        if interface_type != "network":
+            assert "fake" in names
+        if interface_type in ("deploy", "management", "network", "storage"):
+            assert "noop" in names
+        elif interface_type not in ("boot", "power"):
+            assert f"no-{interface_type}" in names
+    assert metadata.entry_points(group=HARDWARE_GROUP).names >= {
+        "fake-hardware",
+        "redfish",
+        "manual-management",
+    }
+
+
+@pytest.mark.parametrize(
+    "interface_type", ["bios", "console", "firmware", "inspect", "raid", "rescue", "vendor"]
+)
+def test_no_interfaces_refuse_every_operation(interface_type):
+    (entry,) = metadata.entry_points(
+        group=f"{INTERFACE_GROUP}.{interface_type}", name=f"no-{interface_type}"
+    )
+    interface = entry.load()()
+    task = kit.Task(kit.node())
+    # What only reads ahead, for a cache, has nothing to read and is no error.
+    harmless = {"cache_bios_settings": (), "cache_firmware_components": ()}
+    for name, args in harmless.items():
+        if hasattr(interface, name):
+            assert getattr(interface, name)(task, *args) is None
+    operations = {
+        "apply_configuration": ({},),
+        "factory_reset": (),
+        "start_console": (),
+        "stop_console": (),
+        "get_console": (),
+        "update": ([],),
+        "inspect_hardware": (),
+        "abort": (),
+        "continue_inspection": ({},),
+        "create_configuration": (),
+        "delete_configuration": (),
+        "validate_raid_config": ({},),
+        "rescue": (),
+        "unrescue": (),
+        "clean_up": (),
+        "validate": (),
+    }
+    for name, args in operations.items():
+        if hasattr(interface, name):
+            with pytest.raises(errors.UnsupportedDriverExtension, match="fake-hardware"):
+                getattr(interface, name)(task, *args)
+    for name, args in {"get_logical_disk_properties": (), "driver_validate": ("x",)}.items():
+        if hasattr(interface, name):
+            with pytest.raises(errors.UnsupportedDriverExtension):
+                getattr(interface, name)(*args)
+
+
+def interfaces() -> Any:
+    return kit.Task(kit.node()).driver
+
+
+def test_fake_power_is_the_record():
+    task = kit.Task(kit.node(power_state=states.POWER_OFF))
+    power = task.driver.power
+    assert power.get_power_state(task) == states.POWER_OFF
+    for request, state in states.POWER_TARGET.items():
+        power.set_power_state(task, request)
+        assert power.get_power_state(task) == state
+    power.set_power_state(task, states.POWER_OFF)
+    power.reboot(task)
+    assert power.get_power_state(task) == states.POWER_ON
+    assert len(power.get_supported_power_states(task)) == 5
+    with pytest.raises(errors.InvalidParameterValue, match="sideways"):
+        power.set_power_state(task, "sideways")
+
+
+def test_fake_management_boots_from_the_network_only():
+    task = kit.Task(kit.node())
+    management = task.driver.management
+    management.set_boot_device(task, "pxe", persistent=True)
+    assert management.get_boot_device(task) == {"boot_device": "pxe", "persistent": False}
+    assert management.get_supported_boot_devices(task) == ["pxe"]
+    assert management.get_sensors_data(task) == {}
+    with pytest.raises(errors.InvalidParameterValue, match="disk"):
+        management.set_boot_device(task, "disk")
+
+
+def test_fake_indicators_are_always_on():
+    task = kit.Task(kit.node())
+    management = task.driver.management
+    assert set(management.get_supported_indicators(task)) == {"chassis", "system"}
+    assert management.get_supported_indicators(task, "chassis") == {
+        "chassis": {"led-0": {"readonly": True, "states": ["off", "on"]}}
+    }
+    assert management.get_indicator_state(task, "system", "led") == "on"
+    for component, indicator in (("moon", "led"), ("system", "led-0")):
+        with pytest.raises(errors.InvalidParameterValue):
+            management.get_indicator_state(task, component, indicator)
+    with pytest.raises(errors.UnsupportedDriverExtension):
+        management.set_indicator_state(task, "system", "led", "off")
+
+
+def test_fake_vendor_methods_compare_their_argument():
+    task = kit.Task(kit.node())
+    vendor = task.driver.vendor
+    routes = {name: found.route.metadata() for name, found in vendor.vendor_routes.items()}
+    shape = {
+        name: (route["http_methods"], route["async"], route["require_exclusive_lock"])
+        for name, route in routes.items()
+    }
+    assert shape == {
+        "second_method": (["POST"], True, True),
+        "third_method_sync": (["POST"], False, True),
+        "fourth_method_shared_lock": (["POST"], True, False),
+        "log_passthrough": (["POST"], True, True),
+    }
+    assert vendor.driver_routes == {}
+    words = {
+        "second_method": "kazoo",
+        "third_method_sync": "meow",
+        "fourth_method_shared_lock": "woof",
+    }
+    for name, word in words.items():
+        func = vendor.vendor_routes[name].func
+        assert func(task, http_method="POST", bar=word) is True
+        assert func(task, http_method="POST", bar="x") is False
+        with pytest.raises(errors.MissingParameterValue, match=name):
+            vendor.validate(task, method=name)
+        vendor.validate(task, method=name, bar="x")
+    vendor.validate(task, method="log_passthrough")
+    assert vendor.vendor_routes["log_passthrough"].func(task, http_method="POST", a=1) is None
+    step = {"interface": "vendor", "step": "log_passthrough"}
+    assert vendor.execute_clean_step(task, step) is None
+    assert vendor.execute_service_step(
+        task, {"interface": "vendor", "step": "trigger_servicewait"}
+    ) == (states.SERVICEWAIT)
+
+
+def test_fake_provisioning_ends_at_once():
+    task = kit.Task(kit.node())
+    driver = task.driver
+    assert driver.deploy.execute_deploy_step(task, {"step": "deploy"}) is None
+    assert driver.deploy.tear_down(task) == "deleted"
+    assert driver.inspect.inspect_hardware(task) == states.MANAGEABLE
+    assert driver.rescue.rescue(task) == states.RESCUE
+    assert driver.rescue.unrescue(task) == states.ACTIVE
+    assert driver.storage.should_write_image(task) is True
+    assert driver.console.get_console(task) == {}
+    assert driver.boot.capabilities == ("ipxe_boot", "pxe_boot")
+    driver.deploy.heartbeat(task, "http://x", "1")
+
+
+def test_fake_interfaces_can_be_slow(config, monkeypatch):
+    slept = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    config("fake", deploy_delay="3", raid_delay="1.5,4")
+    task = kit.Task(kit.node())
+    task.driver.deploy.deploy(task)
+    task.driver.raid.delete_configuration(task)
+    task.driver.boot.prepare_ramdisk(task, {})
+    assert slept[0] == 3
+    assert 1.5 <= slept[1] <= 4
+    assert len(slept) == 2
+
+
+def test_noop_interfaces_accept_everything():
+    from ironic_rs.drivers.noop import NoopDeploy, NoopManagement
+    from ironic_rs.drivers.storage.noop import NoopStorage
+
+    task = kit.Task(
+        kit.node(network_data={"links": []}),
+        deploy=NoopDeploy(),
+        management=NoopManagement(),
+        storage=NoopStorage(),
+    )
+    driver = task.driver
+    assert driver.deploy.deploy(task) is None
+    assert driver.deploy.tear_down(task) == "deleted"
+    driver.management.set_boot_device(task, "disk", persistent=True)
+    assert driver.management.get_boot_device(task) == {"boot_device": "pxe", "persistent": True}
+    with pytest.raises(errors.InvalidParameterValue):
+        driver.management.set_boot_device(task, "cdrom")
+    with pytest.raises(errors.UnsupportedDriverExtension):
+        driver.management.get_sensors_data(task)
+    assert driver.network.vif_list(task) == []
+    assert driver.network.get_current_vif(task, SimpleNamespace()) is None
+    assert driver.network.add_cleaning_network(task) == {}
+    assert driver.network.get_node_network_data(task) == {"links": []}
+    driver.network.validate_inspection(task)
+    assert driver.storage.should_write_image(task) is True
+
+
+def test_what_a_base_class_does_not_know_is_not_supported():
+    task = kit.Task(kit.node())
+    management, boot = task.driver.management, task.driver.boot
+    calls = [
+        lambda: base.ManagementInterface.get_boot_mode(management, task),
+        lambda: base.ManagementInterface.set_boot_mode(management, task, "uefi"),
+        lambda: base.ManagementInterface.get_supported_boot_modes(management, task),
+        lambda: base.ManagementInterface.get_secure_boot_state(management, task),
+        lambda: base.ManagementInterface.set_secure_boot_state(management, task, True),
+        lambda: base.ManagementInterface.inject_nmi(management, task),
+        lambda: base.ManagementInterface.detect_vendor(management, task),
+        lambda: base.ManagementInterface.get_mac_addresses(management, task),
+        lambda: base.ManagementInterface.get_node_health(management, task),
+        lambda: base.ManagementInterface.get_virtual_media(management, task),
+        lambda: base.ManagementInterface.attach_virtual_media(management, task, "cdrom", "x"),
+        lambda: base.ManagementInterface.detach_virtual_media(management, task),
+        lambda: boot.validate_rescue(task),
+        lambda: boot.validate_inspection(task),
+    ]
+    for call in calls:
+        with pytest.raises(errors.UnsupportedDriverExtension):
+            call()
+    assert boot.image_publisher_settings is None
+
+
+def test_a_switched_deploy_interface_is_restored():
+    task = kit.Task(
+        kit.node(
+            deploy_interface="direct",
+            driver_internal_info={"original_deploy_interface": "autodetect"},
+        )
+    )
+    task.driver.deploy.restore_interface(task)
+    assert task.node.deploy_interface == "autodetect"
+    assert "original_deploy_interface" not in task.node.driver_internal_info
+    assert task.saves == 1
+    task.driver.deploy.restore_interface(task)
+    assert task.saves == 1
+
+
+def test_raid_configurations_are_checked_and_stored():
+    task = kit.Task(kit.node())
+    raid = task.driver.raid
+    wanted = {"logical_disks": [{"raid_level": "1", "size_gb": 10}]}
+    assert raid.apply_configuration(task, wanted) is None
+    assert task.node.target_raid_config == wanted
+    raid.validate(task)
+    assert "raid_level" in raid.get_logical_disk_properties()
+    task.node.target_raid_config = {"logical_disks": []}
+    with pytest.raises(errors.InvalidParameterValue):
+        raid.validate(task)
