@@ -1,0 +1,278 @@
+"""No node stays locked or in a transient state when its worker is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_rs.conductor import recovery
+from ironic_rs.conductor.periodics import orphans
+from ironic_rs.conductor.periodics.orphans import OrphanCheck
+from ironic_rs.conductor.service import Conductor
+from ironic_rs.conf import CONF
+from ironic_rs.db import conductors, history, models, nodes, session
+from ironic_rs.domain import errors, states
+from ironic_rs.rpc.context import admin_context
+
+MakeNode = Callable[..., models.Node]
+STUCK = sorted(states.STUCK_STATES_TREATED_AS_FAIL)
+
+
+def stored(node: models.Node) -> models.Node:
+    return nodes.get(node.id)
+
+
+def die(host: str) -> None:
+    """Make a registered conductor look dead."""
+    conductors.register(host, ["fake-hardware"], update_existing=True)
+    with session.writer() as connection:
+        connection.execute(
+            sa.text(
+                "UPDATE conductors SET updated_at = datetime('now', '-1 hour') "
+                f"WHERE hostname = '{host}'"
+            )
+        )
+
+
+def entries(node: models.Node) -> list[tuple[str, str]]:
+    rows = history.select(["event_type", "severity"], {"node_id": node.id})
+    return [(row["event_type"], row["severity"]) for row in rows]
+
+
+class TestDeadConductor:
+    @pytest.mark.parametrize("state", STUCK)
+    @pytest.mark.parametrize("maintenance", [False, True])
+    def test_every_transient_state_is_failed_with_a_reason(
+        self, conductor: Conductor, make_node: MakeNode, state: str, maintenance: bool
+    ) -> None:
+        die("cond-b")
+        node = make_node(state, reservation="cond-b", maintenance=maintenance)
+        OrphanCheck().run(conductor)
+        after = stored(node)
+        assert after.reservation is None
+        assert after.provision_state == states.next_state(state, "fail")
+        assert "aborted" in (after.last_error or "")
+        assert ("takeover", "ERROR") in entries(node)
+
+    def test_text_names_the_state_and_the_conductor(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        die("cond-b")
+        node = make_node(states.DEPLOYING, reservation="cond-b")
+        OrphanCheck().run(conductor)
+        text = stored(node).last_error or ""
+        assert "'deploying'" in text
+        assert "cond-b" in text
+
+    def test_pending_power_action_is_aborted(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        die("cond-b")
+        node = make_node(states.AVAILABLE, reservation="cond-b", target_power_state=states.POWER_ON)
+        OrphanCheck().run(conductor)
+        after = stored(node)
+        assert after.reservation is None
+        assert after.target_power_state is None
+        assert after.provision_state == states.AVAILABLE
+        assert (after.last_error or "").startswith("Pending power operation was aborted")
+
+    def test_resting_node_is_only_released(self, conductor: Conductor, make_node: MakeNode) -> None:
+        die("cond-b")
+        waiting = make_node(states.DEPLOYWAIT, reservation="cond-b")
+        OrphanCheck().run(conductor)
+        after = stored(waiting)
+        assert after.reservation is None
+        assert after.provision_state == states.DEPLOYWAIT
+        assert after.last_error is None
+
+    def test_failed_cleaning_is_cleaned_up_and_keeps_its_target(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        die("cond-b")
+        node = make_node(
+            states.CLEANING,
+            target_provision_state=states.MANAGEABLE,
+            reservation="cond-b",
+            clean_step={"interface": "deploy", "step": "erase"},
+            driver_internal_info={"clean_steps": [1], "clean_step_index": 0},
+        )
+        OrphanCheck().run(conductor)
+        after = stored(node)
+        assert after.provision_state == states.CLEANFAIL
+        assert after.target_provision_state == states.MANAGEABLE
+        assert after.maintenance
+        assert after.fault == states.FAULT_CLEAN
+        assert after.clean_step == {}
+        assert after.reservation is None
+
+    def test_driver_that_is_not_enabled_here_does_not_matter(
+        self, conductor: Conductor, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        die("cond-b")
+        node = make_node(states.CLEANING, reservation="cond-b")
+
+        def build(node: models.Node) -> Any:
+            raise errors.IncompatibleInterface(
+                interface_type="power", interface_impl="x", hardware_type="y"
+            )
+
+        monkeypatch.setattr(conductor.drivers, "build", build)
+        OrphanCheck().run(conductor)
+        assert stored(node).provision_state == states.CLEANFAIL
+        assert stored(node).reservation is None
+
+    def test_live_conductor_is_left_alone(
+        self, make_conductor: Callable[..., Conductor], make_node: MakeNode
+    ) -> None:
+        first = make_conductor("cond-a")
+        make_conductor("cond-b")
+        node = make_node(states.DEPLOYING, reservation="cond-b")
+        check = OrphanCheck()
+        check.run(first)
+        check.run(first)
+        assert stored(node).reservation == "cond-b"
+        assert stored(node).provision_state == states.DEPLOYING
+
+    def test_own_late_heartbeat_is_only_warned_of(
+        self, conductor: Conductor, make_node: MakeNode, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        node = make_node(states.DEPLOYING)
+        task = conductor.tasks.acquire(admin_context(), node.uuid)
+        die("cond-a")
+        die("cond-b")
+        orphans.release_dead_locks(conductor)
+        assert "heartbeat of this conductor cond-a is late" in caplog.text
+        assert stored(node).reservation == "cond-a"
+        task.release()
+
+    def test_node_locked_by_somebody_meanwhile_does_not_end_the_pass(
+        self, conductor: Conductor, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        CONF.set_override("periodic_max_workers", 1, group="conductor")
+        die("cond-b")
+        made = [make_node(states.DEPLOYING, reservation="cond-b") for _ in range(3)]
+        real = nodes.release_dead
+
+        def release_dead(node_id: int, host: str) -> bool:
+            done = real(node_id, host)
+            if node_id == made[0].id:
+                nodes.reserve(node_id, "cond-c")
+            return done
+
+        monkeypatch.setattr(orphans.db_nodes, "release_dead", release_dead)
+        OrphanCheck().run(conductor)
+        assert stored(made[0]).reservation == "cond-c"
+        assert [stored(node).provision_state for node in made[1:]] == [states.DEPLOYFAIL] * 2
+
+    def test_lock_released_by_another_conductor_is_not_touched(
+        self, conductor: Conductor, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        die("cond-b")
+        node = make_node(states.DEPLOYING, reservation="cond-b")
+        monkeypatch.setattr(orphans.db_nodes, "release_dead", lambda *_: False)
+        orphans.release_dead_locks(conductor)
+        assert stored(node).provision_state == states.DEPLOYING
+
+
+class TestOwnLocks:
+    def test_lock_that_no_task_holds_is_settled(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        node = make_node(states.DEPLOYING, reservation="cond-a")
+        resting = make_node(states.ACTIVE, reservation="cond-a")
+        OrphanCheck().run(conductor)
+        assert stored(node).provision_state == states.DEPLOYFAIL
+        assert "without recording the result" in (stored(node).last_error or "")
+        assert stored(node).reservation is None
+        assert stored(resting).reservation is None
+        assert stored(resting).last_error is None
+
+    def test_lock_in_use_is_left_alone(self, conductor: Conductor, make_node: MakeNode) -> None:
+        node = make_node(states.DEPLOYING)
+        check = OrphanCheck()
+        with conductor.tasks.acquire(admin_context(), node.uuid) as task:
+            check.run(conductor)
+            check.run(conductor)
+            task.event("done")
+        assert stored(node).provision_state == states.ACTIVE
+
+    def test_node_owned_by_another_ring_member_is_settled_too(
+        self, make_conductor: Callable[..., Conductor], make_node: MakeNode
+    ) -> None:
+        first = make_conductor("cond-a")
+        make_conductor("cond-b")
+        made = [make_node(states.DEPLOYING, reservation="cond-a") for _ in range(20)]
+        OrphanCheck().run(first)
+        assert {stored(node).provision_state for node in made} == {states.DEPLOYFAIL}
+
+
+class TestStrays:
+    @pytest.mark.parametrize("state", STUCK)
+    def test_transient_state_without_a_lock_is_failed_at_the_second_sight(
+        self, conductor: Conductor, make_node: MakeNode, state: str
+    ) -> None:
+        node = make_node(state)
+        check = OrphanCheck()
+        check.run(conductor)
+        assert stored(node).provision_state == state
+        check.run(conductor)
+        assert stored(node).provision_state == states.next_state(state, "fail")
+        assert "cannot be resumed by conductor cond-a" in (stored(node).last_error or "")
+        assert entries(node) == [("transition", "ERROR")]
+
+    def test_state_that_moved_between_the_passes_is_left_alone(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        node = make_node(states.DEPLOYING)
+        check = OrphanCheck()
+        check.run(conductor)
+        with conductor.tasks.acquire(admin_context(), node.uuid) as task:
+            task.event("wait")
+            task.event("resume")
+        check.run(conductor)
+        assert stored(node).provision_state == states.DEPLOYING
+        check.run(conductor)
+        assert stored(node).provision_state == states.DEPLOYFAIL
+
+
+class TestStart:
+    def test_own_locks_of_an_earlier_life_are_cleared(
+        self, conductor: Conductor, make_node: MakeNode, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        powering = make_node(
+            states.AVAILABLE, reservation="cond-a", target_power_state=states.POWER_ON
+        )
+        similar = make_node(states.AVAILABLE, reservation="cond-a2")
+        recovery.free_own_locks(conductor)
+        assert stored(powering).reservation is None
+        assert stored(powering).target_power_state is None
+        assert "Pending power operation" in (stored(powering).last_error or "")
+        assert stored(similar).reservation == "cond-a2"
+        assert powering.uuid in caplog.text
+
+    def test_all_stuck_nodes_are_failed_however_many(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        made = [make_node(state) for state in STUCK for _ in range(3)]
+        locked = make_node(states.DEPLOYING, reservation="cond-b")
+        recovery.fail_stuck_at_start(conductor)
+        for node in made:
+            after = stored(node)
+            assert after.provision_state == states.next_state(node.provision_state, "fail")
+            assert after.reservation is None
+        assert stored(locked).provision_state == states.DEPLOYING
+
+    def test_nodes_of_other_conductors_are_left_alone(
+        self, make_conductor: Callable[..., Conductor], make_node: MakeNode
+    ) -> None:
+        first = make_conductor("cond-a")
+        make_conductor("cond-b")
+        made = [make_node(states.DEPLOYING) for _ in range(20)]
+        recovery.fail_stuck_at_start(first)
+        failed = {n.uuid for n in made if stored(n).provision_state == states.DEPLOYFAIL}
+        mine = {n.uuid for n in made if first.ring.is_mine("cond-a", "fake-hardware", "", n.uuid)}
+        assert failed == mine
+        assert 0 < len(failed) < 20
