@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ironic_rs.conf import CONF
 from ironic_rs.db import session
 from ironic_rs.domain import states, steps
 from ironic_rs.drivers.agent.heartbeat import HeartbeatMixin
 from tests.unit.conductor import flowkit
+from tests.unit.drivers.agent_server import AgentServer
 
 TOKEN = "x" * 43
 BEAT = {"callback_url": "https://10.0.0.5", "agent_version": "13", "agent_token": TOKEN}
@@ -31,6 +33,27 @@ def test_a_heartbeat_that_changes_nothing_costs_three_statements_here(world, sta
     assert stored.driver_internal_info["agent_url"] == "https://10.0.0.5"
     assert stored.reservation is None
     assert stored.provision_state == state
+
+
+@pytest.mark.parametrize("name", sorted(steps.KINDS))
+def test_a_heartbeat_during_a_running_step_costs_the_same(world, name):
+    kind = steps.KINDS[name]
+    CONF.set_override("require_tls", False, group="agent")
+    with AgentServer().running() as server:
+        server.did(f"execute_{name}_step", "RUNNING")
+        node = world.node(
+            kind.wait,
+            **{kind.field: flowkit.steps("deploy.erase_devices")[0]},
+            driver_internal_info={"agent_secret_token": TOKEN, kind.cached_key: {}},
+        )
+        before = world.read(node).provision_updated_at
+        with session.count_statements() as seen:
+            world.call("heartbeat", node, **BEAT | {"callback_url": server.url})
+    assert seen.count == 3, seen.statements
+    stored = world.read(node)
+    assert stored.reservation is None
+    assert stored.provision_state == kind.wait
+    assert stored.provision_updated_at != before
 
 
 @pytest.mark.parametrize("name", sorted(steps.KINDS))
