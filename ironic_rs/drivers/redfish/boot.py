@@ -6,6 +6,7 @@ and 5; field cases 46, 48, 52.
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Mapping
@@ -251,7 +252,7 @@ def _pregenerate_token(task: Task) -> str:
 
 def _own_parameters(task: Task) -> dict[str, str]:
     params = {"boot_method": "vmedia"}
-    if CONF.debug:
+    if LOG.isEnabledFor(logging.DEBUG):
         params["ipa-debug"] = "1"
     for port in task.ports:
         if task.driver.network.get_current_vif(task, port):
