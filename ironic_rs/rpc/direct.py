@@ -9,6 +9,7 @@ Source: specification conductor.md sections 1.1 (none) and 6.4.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,10 +43,12 @@ class DirectServer(RpcServer):
         self._transport._servers.pop(self._host, None)
 
     def wait(self, timeout: float | None = None) -> bool:
+        end = None if timeout is None else time.monotonic() + timeout
         if self._casts is not None:
             self._casts.close(timeout)
+        left = None if end is None else max(0.0, end - time.monotonic())
         with self._idle:
-            return self._idle.wait_for(lambda: not self._running, timeout)
+            return self._idle.wait_for(lambda: not self._running, left)
 
     def answer(
         self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]

@@ -38,6 +38,9 @@ CONNECT_SECONDS = 5.0
 #: Repetitions of a send whose connection broke.
 SEND_RETRIES = 1
 
+#: Seconds that oslo.messaging gets to stop listening and to send the last answers.
+STOP_SECONDS = 3.0
+
 _PROBE_SERVER = "nobody"
 
 
@@ -54,7 +57,9 @@ class MessagingServer(RpcServer):
         self._registry = registry
         self._retry_seconds = retry_seconds
         self._casts: CastRunner | None = None
-        self._waiting: threading.Thread | None = None
+        self._idle = threading.Condition()
+        self._running = 0
+        self._stopper: threading.Thread | None = None
         endpoint = SimpleNamespace(
             target=oslo_messaging.Target(version=RPC_VERSION),
             **{name: self._exposed(name) for name in registry.names},
@@ -72,7 +77,14 @@ class MessagingServer(RpcServer):
             if name in CASTS and self._casts is not None:
                 self._casts.submit(name, arguments, values)
                 return {}
-            return dispatch.answer(self._registry, name, arguments, values)
+            with self._idle:
+                self._running += 1
+            try:
+                return dispatch.answer(self._registry, name, arguments, values)
+            finally:
+                with self._idle:
+                    self._running -= 1
+                    self._idle.notify_all()
 
         exposed: Callable[..., dict[str, Any]] = oslo_messaging.expose(receive)
         return exposed
@@ -82,17 +94,29 @@ class MessagingServer(RpcServer):
         self._server.start()
 
     def stop(self) -> None:
-        self._server.stop()
+        # While the broker is away oslo.messaging stops when it is back; we do not wait.
+        self._stopper = threading.Thread(target=self._close, daemon=True, name="rpc-stop")
+        self._stopper.start()
+        self._stopper.join(STOP_SECONDS)
+
+    def _close(self) -> None:
+        try:
+            self._server.stop()
+            self._server.wait()
+        except Exception:
+            LOG.exception("The server of RPC calls did not stop in order")
 
     def wait(self, timeout: float | None = None) -> bool:
         end = None if timeout is None else time.monotonic() + timeout
-        # oslo.messaging waits without a bound.
-        self._waiting = threading.Thread(target=self._server.wait, daemon=True, name="rpc-wait")
-        self._waiting.start()
-        self._waiting.join(timeout)
         if self._casts is not None:
-            self._casts.close(None if end is None else max(0.0, end - time.monotonic()))
-        return not self._waiting.is_alive()
+            self._casts.close(timeout)
+        left = None if end is None else max(0.0, end - time.monotonic())
+        with self._idle:
+            idle = self._idle.wait_for(lambda: not self._running, left)
+        if idle and self._stopper is not None:
+            # The last answers are sent after their handlers have ended.
+            self._stopper.join(STOP_SECONDS)
+        return idle
 
 
 class MessagingTransport(Transport):

@@ -297,6 +297,21 @@ def test_calls_work_again_after_the_broker_was_away(
     relay.cut()
 
 
+def test_server_stops_while_the_broker_is_away(
+    url: str, endpoint: Endpoint, open_transport: Callable[[str], MessagingTransport]
+) -> None:
+    parts = urlsplit(url)
+    assert parts.hostname and parts.port
+    relay = Relay((parts.hostname, parts.port))
+    relay.join()
+    transport = open_transport(url.replace(f":{parts.port}/", f":{relay.port}/"))
+    server = transport.serve(HOST, Registry([endpoint]))
+    server.start()
+    relay.cut()
+    server.stop()
+    assert server.wait(None)
+
+
 def test_server_waits_for_the_broker(
     url: str, endpoint: Endpoint, open_transport: Callable[[str], MessagingTransport]
 ) -> None:
