@@ -141,16 +141,14 @@ def cleaning_error_handler(
     *,
     tear_down: bool = True,
     set_fail_state: bool = True,
-    set_maintenance: bool | None = None,
 ) -> None:
-    """A cleaning failed.
+    """A cleaning failed; when a step was running the node goes into maintenance.
 
     :param tear_down: stop the ramdisk through the driver; its error is appended.
-    :param set_maintenance: default: only when a step was running.
     """
     node = task.node
     LOG.error("Node %s: cleaning failed: %s", node.uuid, message)
-    if set_maintenance or (set_maintenance is None and node.clean_step):
+    if node.clean_step:
         _into_maintenance(node, states.FAULT_CLEAN)
     if tear_down:
         problem = attempt(
@@ -167,12 +165,11 @@ def servicing_error_handler(
     *,
     tear_down: bool = True,
     set_fail_state: bool = True,
-    set_maintenance: bool | None = None,
 ) -> None:
     """A servicing failed; arguments as :func:`cleaning_error_handler`."""
     node = task.node
     LOG.error("Node %s: servicing failed: %s", node.uuid, message)
-    if set_maintenance or (set_maintenance is None and node.service_step):
+    if node.service_step:
         _into_maintenance(node, states.FAULT_SERVICE)
     if tear_down:
         problem = attempt(
@@ -228,15 +225,10 @@ def rescuing_error_handler(task: Task, message: str, *, set_fail_state: bool = T
         task.save()
 
 
-def inspecting_error_handler(task: Task, message: str, *, tear_down: bool = True) -> None:
-    """An inspection failed or timed out; the caller fires the event (W32).
-
-    :param tear_down: stop the ramdisk and remove the inspection network.
-    """
+def inspecting_error_handler(task: Task, message: str) -> None:
+    """An inspection failed or timed out; the caller fires the event (W32)."""
     LOG.error("Node %s: inspection failed: %s", task.node.uuid, message)
-    problems: list[str] = []
-    if tear_down:
-        problems = _tear_down_inspection(task)
+    problems = _tear_down_inspection(task)
     if problems:
         message = f"{message}. Afterwards: {'; '.join(problems)}"
     steps.wipe_token_and_url(task.node)
@@ -260,13 +252,6 @@ def _tear_down_inspection(task: Task) -> list[str]:
         ),
     ]
     return [problem for problem in problems if problem]
-
-
-def verifying_error_handler(task: Task, message: str) -> None:
-    """A verification was interrupted; the caller fires the event."""
-    LOG.error("Node %s: verification failed: %s", task.node.uuid, message)
-    task.history(message, "verifying")
-    task.save()
 
 
 def abort_on_conductor_take_over(task: Task) -> None:

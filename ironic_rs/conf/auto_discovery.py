@@ -14,7 +14,10 @@ OPTS: list[cfg.Opt] = [
         "enabled",
         default=False,
         mutable=True,
-        help="",
+        help=(
+            "Whether machines that are not known yet are enrolled when their ramdisk posts "
+            "inspection data."
+        ),
     ),
     cfg.StrOpt(
         "driver",

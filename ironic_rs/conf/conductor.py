@@ -173,25 +173,35 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "automated_cleaning_runbook",
         mutable=True,
-        help="",
+        help=(
+            "Name or UUID of the runbook of automated cleaning, for nodes that have no "
+            "other one. Used when automated_cleaning_step_source is runbook or hybrid."
+        ),
     ),
     cfg.DictOpt(
         "automated_cleaning_runbook_by_resource_class",
         default={},
         mutable=True,
-        help="",
+        help="Runbook (name or UUID) of automated cleaning by resource class of the node.",
     ),
     cfg.BoolOpt(
         "automated_cleaning_runbook_from_node",
         default=False,
         mutable=True,
-        help="",
+        help=(
+            "Whether a node may name its own runbook of automated cleaning by driver_info "
+            "cleaning_runbook. Whoever may change driver_info then decides how the node is "
+            "cleaned."
+        ),
     ),
     cfg.BoolOpt(
         "automated_cleaning_runbook_validate_traits",
         default=True,
         mutable=True,
-        help="",
+        help=(
+            "Whether a runbook of automated cleaning must have a trait in common with the "
+            "node. A runbook without traits then fits no node."
+        ),
     ),
     cfg.BoolOpt(
         "allow_provisioning_in_maintenance",
@@ -311,7 +321,7 @@ OPTS: list[cfg.Opt] = [
         default="sha256",
         choices=["sha256", "sha512"],
         mutable=True,
-        help="",
+        help="Hash by which a rescue password is handed to the ramdisk.",
     ),
     cfg.BoolOpt(
         "require_rescue_password_hashed",
