@@ -10,13 +10,16 @@ connection, so that threads queue in the pool instead of polling the file's lock
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 from oslo_db.sqlalchemy import exc_filters
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, create_engine, event, exc, make_url
 from sqlalchemy.pool import QueuePool
+
+from ironic_rs.domain import errors
 
 # The character set that names BMP characters only; clients still name it in URLs.
 _NARROW_CHARSETS = ("utf8", "utf8mb3")
@@ -48,16 +51,37 @@ def url_of(conf: cfg.ConfigOpts) -> URL:
     is_mysql = url.get_backend_name() in ("mysql", "mariadb")
     if is_mysql and url.query.get("charset", "utf8") in _NARROW_CHARSETS:
         url = url.update_query_dict({"charset": "utf8mb4"})
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
-    elif url.drivername in ("mysql", "mariadb"):
-        url = url.set(drivername=f"{url.drivername}+pymysql")
-    return url
+    return url.set(drivername=_drivername(url.drivername))
+
+
+def _drivername(given: str) -> str:
+    """A driver that is installed, where the URL leaves the choice or names an older one."""
+    if given in ("postgresql", "postgresql+psycopg2") and not _installed("psycopg2"):
+        return "postgresql+psycopg"
+    if given in ("mysql", "mariadb"):
+        return f"{given}+pymysql" if _installed("pymysql") else f"{given}+mysqldb"
+    return given
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
 
 def create(conf: cfg.ConfigOpts) -> Engines:
-    """Make the engines of ``[database]``; connects to nothing yet."""
-    url = url_of(conf)
+    """Make the engines of ``[database]``; connects to nothing yet.
+
+    :raises IncorrectConfiguration: no such database, or its driver is not installed.
+    """
+    try:
+        return _create(conf, url_of(conf))
+    except (exc.ArgumentError, ImportError) as e:
+        raise errors.IncorrectConfiguration(
+            error=f"[database]connection can not be used: {e}. The drivers of MySQL, MariaDB "
+            "and PostgreSQL come with the extras 'mysql' and 'postgresql' of ironic-rs."
+        ) from e
+
+
+def _create(conf: cfg.ConfigOpts, url: URL) -> Engines:
     if url.get_backend_name() == "sqlite":
         return _create_sqlite(conf, url)
     shared: dict[str, Any] = {

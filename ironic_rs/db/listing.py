@@ -30,6 +30,9 @@ from ironic_rs.domain import errors
 
 Filter = Callable[[Any], ColumnElement[bool]]
 
+Row = RowMapping
+"""A row as other rooms see it: values by column name."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Listing:

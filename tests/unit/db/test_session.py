@@ -101,8 +101,8 @@ class TestSqlite:
 
     def test_several_processes_write_without_lock_errors(self, db):
         node = make_node()
-        spawn = multiprocessing.get_context("spawn")
-        workers = [spawn.Process(target=_add_ten, args=(db, node.id)) for _ in range(3)]
+        fork = multiprocessing.get_context("fork")
+        workers = [fork.Process(target=_add_ten, args=(db, node.id)) for _ in range(3)]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -333,10 +333,13 @@ class TestUrls:
                 "mysql+mysqldb://u:p@h/db?charset=latin1",
             ),
             ("postgresql://u:p@h/db", "postgresql+psycopg://u:p@h/db"),
+            ("postgresql+psycopg2://u:p@h/db", "postgresql+psycopg://u:p@h/db"),
             ("sqlite:////var/lib/x.sqlite", "sqlite:////var/lib/x.sqlite"),
         ],
     )
-    def test_urls_of_the_configuration(self, given, used):
+    def test_urls_of_the_configuration(self, given, used, monkeypatch):
+        # The drivers of our extras, whatever else this machine has.
+        monkeypatch.setattr(engines, "_installed", lambda module: module == "pymysql")
         with configured(given):
             assert engines.url_of(CONF).render_as_string(hide_password=False) == used
 
@@ -344,3 +347,14 @@ class TestUrls:
         with configured("mysql+pymysql://u:p@h/db"):
             options(connection_parameters="ssl_ca=/ca.pem")
             assert engines.url_of(CONF).query["ssl_ca"] == "/ca.pem"
+
+    @pytest.mark.parametrize(
+        "url", ["mysql+none://u:secret@h/db", "oracle+none://u:secret@h/db", "nonsense"]
+    )
+    def test_a_database_that_cannot_be_used_names_the_option(self, url):
+        with (
+            configured(url),
+            pytest.raises(errors.IncorrectConfiguration, match=r"\[database\]connection") as e,
+        ):
+            nodes.get(1)
+        assert "secret" not in str(e.value)
