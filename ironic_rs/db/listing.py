@@ -207,5 +207,5 @@ def is_set(column: ColumnElement[Any]) -> Filter:
 
 
 def contains(column: ColumnElement[Any]) -> Filter:
-    """Filter ``column LIKE %text%``; the text's own ``%`` and ``_`` mean themselves."""
-    return lambda text: column.contains(text, autoescape=True)
+    """Filter ``column LIKE %text%``; ``%`` and ``_`` of the text are wildcards, as ever."""
+    return lambda text: column.like(f"%{text}%")

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
-from sqlalchemy import RowMapping
 
 from ironic_rs.conf import CONF
 from ironic_rs.db import nodes as db_nodes
+from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors
 from ironic_rs.rpc.context import admin_context
 
@@ -80,7 +80,7 @@ class NodeScan:
     purpose: str
     columns: Sequence[str] = ()
     filters: Mapping[str, Any] = field(default_factory=dict)
-    predicate: Callable[[RowMapping], bool] | None = None
+    predicate: Callable[[Row], bool] | None = None
     limit: int | None = None
     shared: bool = True
     workers: int | None = None
@@ -94,7 +94,7 @@ def node_periodic(
     *,
     columns: Sequence[str] = (),
     filters: Mapping[str, Any] | None = None,
-    predicate: Callable[[RowMapping], bool] | None = None,
+    predicate: Callable[[Row], bool] | None = None,
     limit: int | None = None,
     shared: bool = True,
 ) -> Callable[[Callable[[Task], None]], Periodic]:
@@ -121,14 +121,14 @@ def my_rows(
     columns: Sequence[str],
     filters: Mapping[str, Any],
     sort_key: str = "id",
-) -> list[RowMapping]:
+) -> list[Row]:
     """Rows of the nodes that this conductor owns: one query, then the cached ring."""
     wanted = dict.fromkeys((*BASE_COLUMNS, *columns))
     rows = db_nodes.select(list(wanted), filters, sort_key=sort_key)
     return [row for row in rows if is_mine(conductor, row)]
 
 
-def is_mine(conductor: Conductor, row: RowMapping) -> bool:
+def is_mine(conductor: Conductor, row: Row) -> bool:
     """Tell whether this conductor owns the node of a row with the base columns."""
     return conductor.ring.is_mine(
         conductor.host, row["driver"], row["conductor_group"], row["uuid"]
@@ -152,7 +152,7 @@ def visit_nodes(conductor: Conductor, scan: NodeScan, visit: Callable[[Task], ob
     left = _Budget(scan.limit)
     ended = threading.Event()
 
-    def one(row: RowMapping) -> None:
+    def one(row: Row) -> None:
         if not left.take():
             return
         counted = False

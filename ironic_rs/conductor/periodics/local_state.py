@@ -8,11 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from sqlalchemy import RowMapping
-
 from ironic_rs.conductor import recovery
 from ironic_rs.conductor.flows import console, takeover
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
+from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
 from ironic_rs.rpc.context import admin_context
 
@@ -36,7 +35,7 @@ def sync_local_state(conductor: Conductor) -> None:
         {"reserved": False, "maintenance": False, "provision_state_in": TAKEN_OVER},
     )
 
-    def one(row: RowMapping) -> None:
+    def one(row: Row) -> None:
         try:
             with conductor.tasks.acquire(
                 admin_context(), row["uuid"], purpose="node take over", retry=False

@@ -17,12 +17,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import RowMapping
-
 from ironic_rs.conductor import failures, recovery
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
 from ironic_rs.db import conductors as db_conductors
 from ironic_rs.db import nodes as db_nodes
+from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
 from ironic_rs.rpc.context import admin_context
 
@@ -73,7 +72,7 @@ def release_dead_locks(conductor: Conductor) -> None:
         return
     rows = my_rows(conductor, ["reservation"], {"reserved_by_any_of": sorted(dead)})
 
-    def one(row: RowMapping) -> None:
+    def one(row: Row) -> None:
         host = row["reservation"]
         if not db_nodes.release_dead(row["id"], host):
             return
@@ -90,7 +89,7 @@ def adopt_own_locks(conductor: Conductor) -> None:
     """Settle the nodes that are reserved here while no task holds them."""
     rows = db_nodes.select(["id", "uuid"], {"reservation": conductor.host})
 
-    def one(row: RowMapping) -> None:
+    def one(row: Row) -> None:
         task = conductor.tasks.adopt(admin_context(), row["uuid"], row["id"])
         if task is None:
             return

@@ -14,13 +14,12 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import RowMapping
-
 from ironic_rs.conductor.flows import power
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
 from ironic_rs.conf import CONF
 from ironic_rs.db import models, records
 from ironic_rs.db import nodes as db_nodes
+from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
 from ironic_rs.rpc.context import admin_context
 
@@ -43,7 +42,7 @@ _COLUMNS = models.Node.__table__.columns.keys()
 _QUIET = {"reserved": False, "with_target_power_state": False}
 
 
-def load_nodes(rows: Sequence[RowMapping]) -> Iterator[models.Node]:
+def load_nodes(rows: Sequence[Row]) -> Iterator[models.Node]:
     """Load the records of rows (with ``id``), in their order, a chunk at a time.
 
     The records carry no traits: they are for shared tasks that speak to the BMC.

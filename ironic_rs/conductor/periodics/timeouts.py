@@ -14,11 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import RowMapping
-
 from ironic_rs.conductor import failures, recovery
 from ironic_rs.conductor.periodics.framework import Periodic, for_each, my_rows
 from ironic_rs.conf import CONF
+from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
 from ironic_rs.rpc.context import admin_context
 
@@ -112,7 +111,7 @@ def check(conductor: Conductor, timeout: CallbackTimeout) -> None:
     )
     context = admin_context()
 
-    def one(row: RowMapping) -> None:
+    def one(row: Row) -> None:
         try:
             with conductor.tasks.acquire(
                 context,
@@ -130,7 +129,7 @@ def check(conductor: Conductor, timeout: CallbackTimeout) -> None:
     for_each(conductor, rows, one)
 
 
-def _expire(task: Task, timeout: CallbackTimeout, row: RowMapping, seconds: int) -> None:
+def _expire(task: Task, timeout: CallbackTimeout, row: Row, seconds: int) -> None:
     node = task.node
     if node.maintenance or node.provision_state != timeout.state:
         return
