@@ -16,6 +16,8 @@ import time  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import NoReturn  # noqa: E402
 
+from oslo_utils import netutils  # noqa: E402
+
 from ironic_rs.api import app  # noqa: E402
 from ironic_rs.api.call import Services  # noqa: E402
 from ironic_rs.cmd.conductor import ConductorProcess  # noqa: E402
@@ -33,6 +35,7 @@ class AllInOne(ConductorProcess):
 
     def __init__(self) -> None:
         super().__init__(single_process=True)
+        _tell_ramdisks_of_the_api()
         services = Services(CONF, self.conductor.rpc, self.conductor.ring)
         # Opens the listening socket: a port in use ends the start at once.
         self._server = WsgiServer(app.build(services), CONF)
@@ -48,6 +51,16 @@ class AllInOne(ConductorProcess):
         self._server.stop(60.0 if timeout is None else timeout)
         left = None if timeout is None else max(0.0, timeout - (time.monotonic() - begun))
         return super().stop(left)
+
+
+def _tell_ramdisks_of_the_api() -> None:
+    """Fill in where ramdisks find the API: it is in this very process."""
+    api = CONF.api
+    if CONF.auth_strategy == "keystone" or api.public_endpoint or api.unix_socket:
+        return
+    scheme = "https" if api.enable_ssl_api else "http"
+    host = netutils.escape_ipv6(CONF.my_ip)
+    CONF.set_default("endpoint_override", f"{scheme}://{host}:{api.port}", group="service_catalog")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
