@@ -90,7 +90,7 @@ def _check_deployable(task: Task, deploy_steps: Sequence[Step] | None) -> None:
 
 
 def _prepare_rescue(task: Task, rescue_password: str) -> None:
-    """Store the password and check the interfaces; on a refusal it is gone again."""
+    """Put the password into the record and check the interfaces (not saved)."""
     node = task.node
     info = node.instance_info
     info["rescue_password"] = rescue_password
@@ -101,10 +101,7 @@ def _prepare_rescue(task: Task, rescue_password: str) -> None:
         task.driver.power.validate(task)
         task.driver.rescue.validate(task)
         task.driver.network.validate(task)
-    except Exception as exc:
-        rescue.drop_password(node)
-        if not isinstance(exc, errors.Invalid):
-            raise
+    except errors.Invalid as exc:
         raise errors.InstanceRescueFailure(
             instance=node.instance_uuid,
             node=node.uuid,

@@ -75,10 +75,13 @@ def do_node_deploy_abort(task: Task) -> None:
     task.save()
 
 
-def do_node_service_abort(task: Task) -> None:
+def do_node_service_abort(task: Task, leave: bool = True) -> None:
     """Clear up an aborted servicing, and only then give the instance back.
 
     The node stays ``service failed`` while the instance is not running (W19).
+
+    :param leave: return to ``active`` at the end; otherwise the failed state stays,
+        as after an abort that had to wait for the end of a step.
     """
     text = message(task, steps.SERVICE)
     info = task.node.driver_internal_info
@@ -105,7 +108,11 @@ def do_node_service_abort(task: Task) -> None:
     node.service_step = {}
     steps.wipe_service_info(node)
     task.driver.deploy.restore_interface(task)
-    task.event("abort", last_error=text)
+    if leave:
+        task.event("abort", last_error=text)
+        return
+    node.last_error = history.truncate_error(text)
+    task.save()
 
 
 def do_node_rescue_abort(task: Task) -> None:

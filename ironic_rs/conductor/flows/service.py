@@ -133,7 +133,7 @@ def continue_node_service(task: Task) -> None:
         text = abort.message(task, steps.SERVICE)
         LOG.info("Node %s: %s", task.node.uuid, text)
         task.event("fail", last_error=text)
-        abort.do_node_service_abort(task)
+        abort.do_node_service_abort(task, leave=False)
         return
     engine.continue_plan(task, FLOW)
 
