@@ -13,15 +13,9 @@ OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
         "manage_agent_boot",
         default=True,
-        help="",
-    ),
-    cfg.IntOpt(
-        "memory_consumed_by_agent",
-        default=0,
-        mutable=True,
         help=(
-            "Memory in MiB that the ramdisk itself takes. An image that must be held in memory "
-            "has to fit beside it."
+            "Boot the ramdisk through the boot interface of the node. Switch it off where "
+            "something else does that."
         ),
     ),
     cfg.BoolOpt(
@@ -72,18 +66,6 @@ OPTS: list[cfg.Opt] = [
         help="Directory for the ramdisk's logs when they are kept locally.",
     ),
     cfg.StrOpt(
-        "deploy_logs_swift_container",
-        default="ironic_deploy_logs_container",
-        mutable=True,
-        help="",
-    ),
-    cfg.IntOpt(
-        "deploy_logs_swift_days_to_expire",
-        default=30,
-        mutable=True,
-        help="",
-    ),
-    cfg.StrOpt(
         "image_download_source",
         default="http",
         choices=["swift", "http", "local"],
@@ -117,22 +99,6 @@ OPTS: list[cfg.Opt] = [
         "command_wait_interval",
         default=6,
         help="Seconds between two such looks.",
-    ),
-    cfg.IntOpt(
-        "neutron_agent_poll_interval",
-        default=2,
-        mutable=True,
-        help="",
-    ),
-    cfg.IntOpt(
-        "neutron_agent_max_attempts",
-        default=100,
-        help="",
-    ),
-    cfg.IntOpt(
-        "neutron_agent_status_retry_interval",
-        default=10,
-        help="",
     ),
     cfg.BoolOpt(
         "require_tls",

@@ -6,7 +6,6 @@ Names and defaults follow the specification (configuration.md, config-options.cs
 from __future__ import annotations
 
 import socket
-import tempfile
 from pathlib import Path
 
 from oslo_config import cfg
@@ -33,29 +32,11 @@ OPTS: list[cfg.Opt] = [
         ),
     ),
     cfg.BoolOpt(
-        "allow_image_access_via_auth_token",
-        default=False,
-        help="",
-    ),
-    cfg.BoolOpt(
-        "ignore_project_check_for_admin_tasks",
-        default=True,
-        help="Whether an administrator's request may be made without a project.",
-    ),
-    cfg.BoolOpt(
         "debug_tracebacks_in_api",
         default=False,
         help=(
             "Put the traceback into the answer to a request that fails with an internal error. "
             "Shows internals to callers: for development."
-        ),
-    ),
-    cfg.BoolOpt(
-        "pecan_debug",
-        default=False,
-        help=(
-            "Turn on the debugger of the web framework. Lets callers see and do too much: for "
-            "development."
         ),
     ),
     cfg.StrOpt(
@@ -70,188 +51,6 @@ OPTS: list[cfg.Opt] = [
         help=(
             "Conductor group of nodes that are created without one. Letters, digits, dots, "
             "underscores and hyphens; case does not matter."
-        ),
-    ),
-    cfg.BoolOpt(
-        "use_rpc_for_database",
-        default=False,
-        help="",
-    ),
-    cfg.ListOpt(
-        "enabled_hardware_types",
-        default=["ipmi", "redfish"],
-        help=(
-            "Hardware types that a conductor loads. One that cannot be loaded stops the start. "
-            "All conductors of a group should load the same."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_bios_interfaces",
-        default=["no-bios", "redfish"],
-        help="Names of the bios interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_bios_interface",
-        help=(
-            "The bios interface of nodes that are created without one. When unset, the first "
-            "one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_boot_interfaces",
-        default=["ipxe", "pxe", "redfish-virtual-media"],
-        help="Names of the boot interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_boot_interface",
-        help=(
-            "The boot interface of nodes that are created without one. When unset, the first "
-            "one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_console_interfaces",
-        default=["no-console"],
-        help="Names of the console interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_console_interface",
-        help=(
-            "The console interface of nodes that are created without one. When unset, the first"
-            " one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_deploy_interfaces",
-        default=["autodetect", "direct", "ramdisk", "bootc"],
-        help="Names of the deploy interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_deploy_interface",
-        help=(
-            "The deploy interface of nodes that are created without one. When unset, the first "
-            "one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "autodetect_deploy_interfaces",
-        default=["ramdisk", "bootc", "direct"],
-        help=(
-            'Deploy interfaces among which the "autodetect" one chooses, in this order. The '
-            "last is taken when none of the others fits."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_firmware_interfaces",
-        default=["no-firmware"],
-        help="Names of the firmware interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_firmware_interface",
-        help=(
-            "The firmware interface of nodes that are created without one. When unset, the "
-            "first one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_inspect_interfaces",
-        default=["no-inspect", "redfish"],
-        help="Names of the inspect interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_inspect_interface",
-        help=(
-            "The inspect interface of nodes that are created without one. When unset, the first"
-            " one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_management_interfaces",
-        help=(
-            "Names of the management interfaces that a conductor loads. All that the enabled "
-            "hardware types prefer are loaded when unset."
-        ),
-    ),
-    cfg.StrOpt(
-        "default_management_interface",
-        help=(
-            "The management interface of nodes that are created without one. When unset, the "
-            "first one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_network_interfaces",
-        default=["flat", "noop"],
-        help="Names of the network interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_network_interface",
-        help=(
-            "The network interface of nodes that are created without one. When unset, the first"
-            " one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_power_interfaces",
-        help=(
-            "Names of the power interfaces that a conductor loads. All that the enabled "
-            "hardware types prefer are loaded when unset."
-        ),
-    ),
-    cfg.StrOpt(
-        "default_power_interface",
-        help=(
-            "The power interface of nodes that are created without one. When unset, the first "
-            "one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_raid_interfaces",
-        default=["agent", "no-raid", "redfish"],
-        help="Names of the raid interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_raid_interface",
-        help=(
-            "The raid interface of nodes that are created without one. When unset, the first "
-            "one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_rescue_interfaces",
-        default=["no-rescue"],
-        help="Names of the rescue interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_rescue_interface",
-        help=(
-            "The rescue interface of nodes that are created without one. When unset, the first "
-            "one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_storage_interfaces",
-        default=["cinder", "noop"],
-        help="Names of the storage interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_storage_interface",
-        default="noop",
-        help=(
-            "The storage interface of nodes that are created without one. When unset, the first"
-            " one enabled that the hardware type prefers."
-        ),
-    ),
-    cfg.ListOpt(
-        "enabled_vendor_interfaces",
-        default=["ipmitool", "redfish", "no-vendor"],
-        help="Names of the vendor interfaces that a conductor loads.",
-    ),
-    cfg.StrOpt(
-        "default_vendor_interface",
-        help=(
-            "The vendor interface of nodes that are created without one. When unset, the first "
-            "one enabled that the hardware type prefers."
         ),
     ),
     cfg.IntOpt(
@@ -313,15 +112,6 @@ OPTS: list[cfg.Opt] = [
             "ramdisk can write them to the disk without a copy in its memory."
         ),
     ),
-    cfg.FloatOpt(
-        "raw_image_growth_factor",
-        default=2.0,
-        min=1.0,
-        help=(
-            "How much larger than its download an image of unknown virtual size is assumed to "
-            "become when it is converted to raw, for the check of free disk space."
-        ),
-    ),
     cfg.StrOpt(
         "isolinux_bin",
         default="/usr/lib/syslinux/isolinux.bin",
@@ -363,7 +153,7 @@ OPTS: list[cfg.Opt] = [
         "parallel_image_downloads",
         default=True,
         mutable=True,
-        help="",
+        help="Fetch several images into the cache at the same time.",
     ),
     cfg.IntOpt(
         "image_download_concurrency",
@@ -381,32 +171,10 @@ OPTS: list[cfg.Opt] = [
         ),
     ),
     cfg.StrOpt(
-        "my_ipv6",
-        help=(
-            "IPv6 address of this host as machines see it, for URLs given to machines whose BMC"
-            " has an IPv6 address."
-        ),
-    ),
-    cfg.StrOpt(
-        "notification_level",
-        choices=["debug", "info", "warning", "error", "critical"],
-        help="",
-    ),
-    cfg.ListOpt(
-        "versioned_notifications_topics",
-        default=["ironic_versioned_notifications"],
-        help="",
-    ),
-    cfg.StrOpt(
         "pybasedir",
         default=str(Path(__file__).resolve().parents[1]),
         sample_default="<directory of the installed package>",
         help=("Directory of the installed package, to which the packaged files are relative."),
-    ),
-    cfg.StrOpt(
-        "bindir",
-        default="$pybasedir/bin",
-        help="Directory of the installed programs.",
     ),
     cfg.StrOpt(
         "state_path",
@@ -548,15 +316,6 @@ OPTS: list[cfg.Opt] = [
         ),
     ),
     cfg.StrOpt(
-        "tempdir",
-        default=tempfile.gettempdir(),
-        sample_default="/tmp",
-        help=(
-            "Directory of temporary files. Needs room for images that are converted and ISOs "
-            "that are built."
-        ),
-    ),
-    cfg.StrOpt(
         "webserver_verify_ca",
         default="True",
         mutable=True,
@@ -588,16 +347,6 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "webserver_tls_ciphers",
         help="OpenSSL cipher list for connections to image servers with TLS 1.2.",
-    ),
-    cfg.BoolOpt(
-        "rbac_service_role_elevated_access",
-        default=False,
-        help=("Let callers with the service role see and change the resources of all projects."),
-    ),
-    cfg.StrOpt(
-        "rbac_service_project_name",
-        default="service",
-        help="Project whose users with the service role are system-wide services.",
     ),
 ]
 

@@ -12,11 +12,11 @@ from ironic_rs.conf import MODULES
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group name, options), sorted by group with ``DEFAULT`` first."""
-    groups = [
-        (module.GROUP.name if hasattr(module, "GROUP") else "DEFAULT", module.OPTS)
-        for module in MODULES
-    ]
-    return sorted(groups, key=lambda item: (item[0] != "DEFAULT", item[0]))
+    groups: dict[str, list[cfg.Opt]] = {}
+    for module in MODULES:
+        name = module.GROUP.name if hasattr(module, "GROUP") else "DEFAULT"
+        groups.setdefault(name, []).extend(module.OPTS)
+    return sorted(groups.items(), key=lambda item: (item[0] != "DEFAULT", item[0]))
 
 
 def register_all(conf: cfg.ConfigOpts) -> None:

@@ -16,6 +16,8 @@ from ironic_rs.domain import errors
 LOG = log.getLogger(__name__)
 
 _GROUP = "service_catalog"
+#: Seconds for one request to Keystone when the operator sets none.
+_TIMEOUT = 60
 
 
 @functools.cache
@@ -25,7 +27,12 @@ def _adapter() -> adapter.Adapter:
         CONF,
         _GROUP,
         auth=loading.load_auth_from_conf_options(CONF, _GROUP),
-        session=loading.load_session_from_conf_options(CONF, _GROUP),
+        session=loading.load_session_from_conf_options(
+            # Without a limit a hanging Keystone would keep a locked node's worker for ever.
+            CONF,
+            _GROUP,
+            timeout=CONF.service_catalog.timeout or _TIMEOUT,
+        ),
     )
 
 

@@ -1,0 +1,1 @@
+"""Deployment, cleaning and servicing through the ramdisk agent."""

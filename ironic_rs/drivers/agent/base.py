@@ -132,7 +132,7 @@ class AgentDeployBase(HeartbeatMixin, base.DeployInterface):
 
     @staticmethod
     def _set_erase_parameters(task: Task) -> None:
-        """Tell the ramdisk, through the node, how to erase disks."""
+        """Tell the ramdisk, through the node, how to erase disks (not saved)."""
         deploy = CONF.deploy
         task.node.driver_internal_info.update(
             {
@@ -149,7 +149,6 @@ class AgentDeployBase(HeartbeatMixin, base.DeployInterface):
                 "agent_erase_skip_read_only": deploy.erase_skip_read_only,
             }
         )
-        task.save()
 
     @require_exclusive_lock
     def tear_down_cleaning(self, task: Task) -> None:

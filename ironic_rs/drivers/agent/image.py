@@ -78,6 +78,10 @@ def validate(node: models.Node) -> None:
     is_file = str(source).startswith("file:")
     if is_file:
         service.show(source)
+    if node.driver_internal_info.get("is_source_a_path"):
+        raise errors.InvalidParameterValue(
+            f"image_source of node {node.uuid} is a directory on a web server, not an image."
+        )
     image_type = info.get("image_type")
     if image_type not in (None, WHOLE_DISK):
         raise errors.InvalidParameterValue(

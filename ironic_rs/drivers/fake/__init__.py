@@ -1,0 +1,1 @@
+"""Fake interfaces: machines that exist only in the database."""

@@ -1,0 +1,1 @@
+"""Hardware types: which interfaces fit a kind of machine."""

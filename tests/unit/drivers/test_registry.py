@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 from oslo_config import cfg
 
-from ironic_rs.conf import CONF, default
+from ironic_rs.conf import CONF, default, drivers
 from ironic_rs.db import models
 from ironic_rs.domain import errors
 from ironic_rs.drivers import base
@@ -26,6 +26,7 @@ ALL_FAKE = {
 def conf() -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     default.register(conf)
+    drivers.register(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     return conf
 

@@ -161,6 +161,12 @@ def test_good_image_information_is_accepted(info):
     task.driver.deploy.validate(task)
 
 
+def test_a_directory_on_a_web_server_is_no_image():
+    task = task_of(instance_info=image(), internal={"is_source_a_path": True})
+    with pytest.raises(errors.InvalidParameterValue, match="directory"):
+        task.driver.deploy.validate(task)
+
+
 def test_md5_is_refused_when_not_allowed(config):
     config("agent", allow_md5_checksum=False)
     task = task_of(instance_info=image(image_checksum="d" * 32))
