@@ -79,14 +79,17 @@ class BaremetalCommand:
         :raises LifecycleError: it failed.
         """
         LOG.debug("baremetal %s", " ".join(arguments))
-        process = await asyncio.create_subprocess_exec(
-            self._executable,
-            *arguments,
-            env=self._environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._executable,
+                *arguments,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as exc:
+            raise LifecycleError(f"cannot run {self._executable}: {exc.strerror}") from exc
         try:
             out, err = await process.communicate()
         except asyncio.CancelledError:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from ironic_rs.sandbox.lifecycle.progress import Progress, StageTiming
 from ironic_rs.sandbox.settings import MIB
 
 _POLL = 0.25
+# A look at many nodes costs the service more: it is done less often.
+_NODES_PER_POLL_SECOND = 200
 _PARALLEL_DIGESTS = 8
 _STARTABLE = ("enroll", "manageable", "available")
 _USER_DATA = "#!/bin/sh\necho deployed by the sandbox\n"
@@ -74,6 +76,26 @@ class Image:
         return cls(size, hasher.hexdigest())
 
 
+@dataclass
+class _Stage:
+    """One verb on its way: which nodes are there, and after how many seconds."""
+
+    verb: str
+    target: str
+    done: Callable[[NodeView], bool]
+    begin: float = field(default_factory=time.monotonic)
+    reached: dict[str, float] = field(default_factory=dict)
+
+    def note(self, nodes: Mapping[str, NodeView]) -> None:
+        """Look which nodes are there now."""
+        seconds = time.monotonic() - self.begin
+        for name, node in nodes.items():
+            if node.state == self.target and self.done(node) and not node.locked:
+                self.reached.setdefault(name, seconds)
+            else:
+                self.reached.pop(name, None)
+
+
 class Scenario:
     """One run.  :meth:`run` raises :class:`LifecycleError` with the reason of a failure."""
 
@@ -84,6 +106,7 @@ class Scenario:
         self._observer = Observer(session, plan.api_url, plan.control_url)
         self._states: dict[str, dict[str, str]] = {}
         self._names: list[str] = []
+        self._pause = _POLL
         self.timings: list[StageTiming] = []
 
     async def run(self) -> None:
@@ -91,6 +114,7 @@ class Scenario:
         image = await asyncio.to_thread(Image.of, self._plan.image_file)
         machines = await self._observer.machines()
         self._names = sorted(machines)
+        self._pause = max(_POLL, len(machines) / _NODES_PER_POLL_SECOND)
         await self._enroll(machines)
         await self._verb("manage", "manageable", skip=("manageable",))
         if self._plan.inspect:
@@ -118,8 +142,8 @@ class Scenario:
         new = [self._node(machines[name]) for name in self._names if name not in known]
         if new:
             await self._command.create({"nodes": new})
-        await self._look()
-        missing = [name for name in self._names if name not in await self._observer.nodes()]
+        nodes = await self._look()
+        missing = [name for name in self._names if name not in nodes]
         if missing:
             raise LifecycleError(f"nodes are missing after enrolment: {', '.join(missing)}")
         self.timings.append(StageTiming("enroll", time.monotonic() - begin, []))
@@ -163,7 +187,7 @@ class Scenario:
     ) -> None:
         """One provision verb for all nodes, until all have ``target`` and are ``done``."""
         self._progress.stage(verb)
-        begin = time.monotonic()
+        stage = _Stage(verb, target, done)
         nodes = await self._observer.nodes()
         names = [name for name in self._names if nodes[name].state not in skip]
         if names:
@@ -171,51 +195,46 @@ class Scenario:
             command = asyncio.create_task(self._command.nodes([verb], names, *options))
             try:
                 while not command.done():
-                    await self._look()
-                    await asyncio.wait([command], timeout=_POLL)
+                    stage.note(await self._look())
+                    await asyncio.wait([command], timeout=self._pause)
                 await command
             finally:
                 command.cancel()
-        times = await self._wait(verb, target, done, begin)
-        self.timings.append(StageTiming(verb, time.monotonic() - begin, times))
+        await self._wait(stage)
+        self.timings.append(
+            StageTiming(verb, time.monotonic() - stage.begin, list(stage.reached.values()))
+        )
 
-    async def _wait(
-        self, verb: str, target: str, done: Callable[[NodeView], bool], begin: float
-    ) -> list[float]:
-        """Seconds until each node was there.
+    async def _wait(self, stage: _Stage) -> None:
+        """Wait until all nodes are there.
 
         :raises LifecycleError: a node failed, or time is over.
         """
-        reached: dict[str, float] = {}
         deadline = time.monotonic() + self._plan.stage_timeout
         while True:
             nodes = await self._look()
-            now = time.monotonic()
+            stage.note(nodes)
             for name in self._names:
-                node = nodes[name]
-                reason = _failure(node, target)
+                reason = _failure(nodes[name], stage.target)
                 if reason:
-                    raise LifecycleError(f"{verb}: node {name} {reason}")
-                if node.state == target and done(node) and not node.locked:
-                    reached.setdefault(name, now - begin)
-            if len(reached) == len(self._names):
-                return list(reached.values())
-            if now > deadline:
-                late = [
-                    f"{name} ({nodes[name].state})" for name in self._names if name not in reached
-                ]
+                    raise LifecycleError(f"{stage.verb}: node {name} {reason}")
+            late = [name for name in self._names if name not in stage.reached]
+            if not late:
+                return
+            if time.monotonic() > deadline:
+                states = [f"{name} ({nodes[name].state})" for name in late]
                 raise LifecycleError(
-                    f"{verb}: after {self._plan.stage_timeout:.0f} s not {target}: "
-                    f"{', '.join(late)}"
+                    f"{stage.verb}: after {self._plan.stage_timeout:.0f} s not {stage.target}: "
+                    f"{', '.join(states)}"
                 )
-            await asyncio.sleep(_POLL)
+            await asyncio.sleep(self._pause)
 
     async def _look(self) -> dict[str, NodeView]:
-        nodes = await self._observer.nodes()
+        known = await self._observer.nodes()
         self._states = await self._observer.states()
-        ours = {name: nodes[name] for name in self._names if name in nodes}
-        software = {name: self._states[name]["software"] for name in ours}
-        self._progress.update(ours, software)
+        nodes = {name: known[name] for name in self._names if name in known}
+        software = {name: self._states[name]["software"] for name in nodes}
+        self._progress.update(nodes, software)
         return nodes
 
     async def _set_image(self, image: Image) -> None:
@@ -246,7 +265,7 @@ class Scenario:
             if time.monotonic() > deadline:
                 details = [f"{name}: {self._states[name]['detail']}" for name in waiting]
                 raise LifecycleError("instances do not run: " + "; ".join(details))
-            await asyncio.sleep(_POLL)
+            await asyncio.sleep(self._pause)
             await self._look()
         disks = await self._disks(image.size)
         wrong = [name for name, disk in disks.items() if disk["sha256"] != image.sha256]
