@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -222,6 +223,24 @@ class Cluster:
         self.wait_conductor(host)
         return process
 
+    def start_all_in_one(self) -> Process:
+        """Start ``ironic-rs`` and wait until it answers and has its conductor."""
+        image_port = free_port()
+        options = {
+            "DEFAULT": {"host": "all-in-one", "rpc_transport": "none"},
+            "deploy": {
+                "http_root": self.folder / "httpboot",
+                "http_server_port": image_port,
+                "http_url": f"http://{HOST}:{image_port}",
+                "http_server": True,
+            },
+            "agent": {"certificates_path": self.folder / "certificates"},
+        }
+        process = self._launch("all-in-one", "ironic-rs", self.config("all-in-one", options))
+        self.wait_api(process)
+        self.wait_conductor("all-in-one")
+        return process
+
     def wait_conductor(self, host: str, alive: bool = True) -> None:
         """Wait until the API shows the conductor as alive (or not)."""
         process = self.processes[host]
@@ -261,6 +280,26 @@ class Cluster:
 
     def node(self, ident: str) -> dict[str, Any]:
         return dict(self.get(f"/v1/nodes/{ident}"))
+
+    def create(self, host: str | None = None, **body: Any) -> dict[str, Any]:
+        """Create a node; with ``host``, one that the ring gives to this conductor."""
+        body = {"driver": "fake-hardware", **body}
+        while True:
+            node = self.send("POST", "/v1/nodes", body, 201).json()
+            if host is None or self.node(node["uuid"])["conductor"] == host:
+                return dict(node)
+            self.send("DELETE", f"/v1/nodes/{node['uuid']}", expect=204)
+
+    def manage(self, ident: str) -> None:
+        """Bring an enrolled node to manageable."""
+        self.provision(ident, "manage")
+        self.wait_state(ident, "manageable")
+
+    def provide(self, ident: str) -> None:
+        """Bring an enrolled node to available."""
+        self.manage(ident)
+        self.provision(ident, "provide")
+        self.wait_state(ident, "available")
 
     def provision(self, ident: str, target: str, **more: Any) -> None:
         """Ask for a provision action (202)."""
@@ -303,8 +342,17 @@ class Sandbox:
     def __init__(self, folder: Path, machines: int, *args: str) -> None:
         self.folder = folder / "sandbox"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = free_port()
+        self.port, self.files_port = free_port(), free_port()
         self.url = f"http://{HOST}:{self.port}"
+        self.files = folder / "files"
+        self.image_url = f"http://{HOST}:{self.files_port}/demo.img"
+        self.image_file = self.files / "demo.img"
+        subprocess.run(
+            [str(BIN / "ironic-rs-sandbox"), "demo-files", str(self.files), "--image-mib=4"],
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
         self.process = Process(
             "sandbox",
             [
@@ -313,6 +361,8 @@ class Sandbox:
                 f"--directory={self.folder}",
                 f"--machines={machines}",
                 f"--control-port={self.port}",
+                f"--files={self.files}",
+                f"--files-port={self.files_port}",
                 "--bmc-port=0",
                 "--agent-port=0",
                 *args,
@@ -336,10 +386,87 @@ class Sandbox:
     def stop(self) -> None:
         self.process.kill()
 
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Options of a service that boots these machines."""
+        return {
+            "conductor": {
+                "deploy_kernel": f"file://{self.files}/kernel",
+                "deploy_ramdisk": f"file://{self.files}/ramdisk",
+                "bootloader": f"file://{self.files}/esp.img",
+                "file_url_allowed_paths": self.files,
+            },
+            "agent": {
+                "command_wait_interval": 1,
+                "post_deploy_get_power_state_retry_interval": 1,
+            },
+            # The agents heartbeat every 1.5 to 3 seconds.
+            "api": {"ramdisk_heartbeat_timeout": 5},
+        }
+
+    def node(self, machine: Mapping[str, Any]) -> dict[str, Any]:
+        """Body that enrolls a machine."""
+        bmc = machine["bmc"]
+        return {
+            "name": machine["name"],
+            "driver": "redfish",
+            "resource_class": "sandbox",
+            "boot_interface": "redfish-virtual-media",
+            "deploy_interface": "direct",
+            "inspect_interface": "redfish",
+            "driver_info": {
+                "redfish_address": bmc["address"],
+                "redfish_system_id": bmc["system_id"],
+                "redfish_username": bmc["username"],
+                "redfish_password": bmc["password"],
+            },
+            "instance_info": {
+                "image_source": self.image_url,
+                "image_os_hash_algo": "sha256",
+                "image_os_hash_value": hashlib.sha256(self.image_file.read_bytes()).hexdigest(),
+                "image_disk_format": "raw",
+                "image_type": "whole-disk",
+            },
+        }
+
+    def enroll(self, cluster: Cluster, machine: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """Create the node and the ports of a machine; returns the node."""
+        node = cluster.send("POST", "/v1/nodes", {**self.node(machine), **more}, 201).json()
+        for mac in machine["macs"]:
+            port = {"node_uuid": node["uuid"], "address": mac}
+            cluster.send("POST", "/v1/ports", port, 201)
+        return dict(node)
+
+    def lifecycle(self, cluster: Cluster, *args: str, timeout: float = 600) -> str:
+        """Drive all machines through a whole life with the real client."""
+        done = subprocess.run(
+            [
+                str(BIN / "ironic-rs-sandbox"),
+                "lifecycle",
+                f"--api={cluster.url}",
+                f"--control={self.url}",
+                f"--image-url={self.image_url}",
+                f"--image-file={self.image_file}",
+                "--plain",
+                *args,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            cwd=self.folder,
+        )
+        assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
     def get(self, path: str) -> Any:
         answer = requests.get(self.url + path, timeout=30)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def post(self, path: str, body: Any = None) -> None:
+        """Ask the control endpoint for an action."""
+        answer = requests.post(self.url + path, json=body, timeout=30)
+        assert answer.status_code in (200, 202, 204), answer.text
 
     def faults(self, machine: str | None = None, **values: Any) -> None:
         """Set faults of one machine, or of all."""
