@@ -9,7 +9,7 @@ write, the text between ``<!-- made from: x -->`` and ``<!-- end -->`` is made h
 from __future__ import annotations
 
 import argparse
-import importlib
+import ast
 import io
 import re
 import sys
@@ -158,7 +158,8 @@ def option_pages() -> str:
     for group, options in opts.list_opts():
         lines += [f"## [{group}]", "", "| Option | Type | Default | Meaning |", "|---|---|---|---|"]
         for option in options:
-            kind = str(option.type.type_name).removesuffix(" value")
+            # Some options of keystoneauth have a plain class as their type.
+            kind = str(getattr(option.type, "type_name", "string")).removesuffix(" value")
             if option.mutable:
                 kind += ", *reload*"
             lines.append(
@@ -201,7 +202,9 @@ def _house() -> str:
     lines += [f"    floor{n} --> floor{n + 1}" for n in range(len(floors) - 1)]
     lines += ["```", "", "| Room | What lives there |", "|---|---|"]
     for room in (room for floor in floors for room in floor):
-        words = (importlib.import_module(f"ironic_rs.{room}").__doc__ or "").split("\n\n")[0]
+        path = ROOT / "ironic_rs" / room
+        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        words = (ast.get_docstring(ast.parse(source.read_text())) or "").split("\n\n")[0]
         lines.append(f"| `{room}/` | {' '.join(words.split())} |")
     return "\n".join(lines)
 

@@ -169,15 +169,6 @@ OPTS: list[cfg.Opt] = [
         mutable=True,
         help="Clean steps, as interface.step, that requests must not contain.",
     ),
-    cfg.StrOpt(
-        "response_validation",
-        default="warn",
-        choices=["error", "warn", "ignore"],
-        help=(
-            "What to do with an answer that breaks its own schema: fail with an error, log a "
-            "warning, or nothing."
-        ),
-    ),
 ]
 
 

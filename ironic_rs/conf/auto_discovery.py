@@ -22,11 +22,7 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "driver",
         mutable=True,
-        help="",
-    ),
-    cfg.StrOpt(
-        "inspection_scope",
-        help="",
+        help="Hardware type of nodes that are enrolled by themselves.",
     ),
 ]
 

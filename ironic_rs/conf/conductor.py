@@ -58,24 +58,6 @@ OPTS: list[cfg.Opt] = [
             "locks of dead conductors; 0 turns them off."
         ),
     ),
-    cfg.IntOpt(
-        "check_rescue_state_interval",
-        default=60,
-        min=1,
-        help=("Seconds between two checks for nodes that wait too long for their rescue ramdisk."),
-    ),
-    cfg.IntOpt(
-        "check_allocations_interval",
-        default=60,
-        min=0,
-        help=("Seconds between two looks for allocations whose conductor died; 0 turns them off."),
-    ),
-    cfg.IntOpt(
-        "cache_clean_up_interval",
-        default=3600,
-        min=0,
-        help="Seconds between two clean-ups of the image caches; 0 turns them off.",
-    ),
     cfg.BoolOpt(
         "clear_image_cache_on_deploy_failure",
         default=False,
@@ -132,24 +114,6 @@ OPTS: list[cfg.Opt] = [
         help=(
             "Seconds between two looks for nodes that this conductor has to take over; 0 turns "
             "them off."
-        ),
-    ),
-    cfg.StrOpt(
-        "configdrive_swift_container",
-        default="ironic_configdrive_container",
-        help="Container for config drives that are kept in the object store.",
-    ),
-    cfg.IntOpt(
-        "configdrive_swift_temp_url_duration",
-        min=60,
-        help="Seconds that the temporary URL of a config drive is valid.",
-    ),
-    cfg.IntOpt(
-        "inspect_wait_timeout",
-        default=1800,
-        min=0,
-        help=(
-            "Seconds that an inspection waits for the ramdisk before it fails; 0 waits for ever."
         ),
     ),
     cfg.BoolOpt(
@@ -225,12 +189,6 @@ OPTS: list[cfg.Opt] = [
         help=("Seconds that a servicing waits for the ramdisk before it fails; 0 waits for ever."),
     ),
     cfg.IntOpt(
-        "rescue_callback_timeout",
-        default=1800,
-        min=0,
-        help=("Seconds that a rescue waits for the ramdisk before it fails; 0 waits for ever."),
-    ),
-    cfg.IntOpt(
         "soft_power_off_timeout",
         default=600,
         min=1,
@@ -266,11 +224,6 @@ OPTS: list[cfg.Opt] = [
             "Let available nodes be deleted. When off, only nodes in enroll, manageable and "
             "adopt failed can."
         ),
-    ),
-    cfg.BoolOpt(
-        "enable_mdns",
-        default=False,
-        help="Announce the API by multicast DNS.",
     ),
     cfg.StrOpt(
         "deploy_kernel",
@@ -323,12 +276,6 @@ OPTS: list[cfg.Opt] = [
         mutable=True,
         help="Hash by which a rescue password is handed to the ramdisk.",
     ),
-    cfg.BoolOpt(
-        "require_rescue_password_hashed",
-        default=True,
-        mutable=True,
-        help="",
-    ),
     cfg.StrOpt(
         "bootloader",
         mutable=True,
@@ -350,57 +297,6 @@ OPTS: list[cfg.Opt] = [
         default=True,
         mutable=True,
         help="Keep a history of what went wrong on each node.",
-    ),
-    cfg.IntOpt(
-        "node_history_max_entries",
-        default=300,
-        min=0,
-        mutable=True,
-        help="How many entries of its history a node keeps; 0 keeps all.",
-    ),
-    cfg.IntOpt(
-        "node_history_cleanup_interval",
-        default=86400,
-        min=0,
-        help="Seconds between two clean-ups of the history; 0 turns them off.",
-    ),
-    cfg.IntOpt(
-        "node_history_cleanup_batch_count",
-        default=1000,
-        min=0,
-        help="How many entries of the history one clean-up removes.",
-    ),
-    cfg.IntOpt(
-        "node_history_minimum_days",
-        default=0,
-        min=0,
-        mutable=True,
-        help=(
-            "Entries of the history younger than this many days are kept, however many there are."
-        ),
-    ),
-    cfg.IntOpt(
-        "conductor_cleanup_interval",
-        default=86400,
-        min=0,
-        help=("Seconds between two looks for conductors that are gone for good; 0 turns them off."),
-    ),
-    cfg.IntOpt(
-        "conductor_cleanup_timeout",
-        default=1209600,
-        min=60,
-        mutable=True,
-        help=(
-            "Seconds after its last sign of life at which the record of a dead conductor is "
-            "removed. At least three times heartbeat_timeout."
-        ),
-    ),
-    cfg.IntOpt(
-        "conductor_cleanup_batch_size",
-        default=50,
-        min=1,
-        mutable=True,
-        help="How many records of dead conductors one clean-up removes.",
     ),
     cfg.MultiOpt(
         "verify_step_priority_override",
@@ -516,11 +412,6 @@ OPTS: list[cfg.Opt] = [
         default=False,
         help="Do not accept the URL of a file of checksums as the checksum of an image.",
     ),
-    cfg.BoolOpt(
-        "disable_zstandard_decompression",
-        default=False,
-        help="Do not decompress images that are compressed by zstandard.",
-    ),
     cfg.ListOpt(
         "file_url_allowed_paths",
         item_type=ImageDirectory(),
@@ -544,18 +435,6 @@ OPTS: list[cfg.Opt] = [
         help="As bootloader, by the cpu_arch of the node; comes before it.",
     ),
     cfg.BoolOpt(
-        "disable_configdrive_check",
-        default=False,
-        mutable=True,
-        help="Do not look whether the network data of a config drive are usable.",
-    ),
-    cfg.BoolOpt(
-        "disable_metadata_mtu_check",
-        default=False,
-        mutable=True,
-        help="Accept network data of a config drive whose links have no MTU.",
-    ),
-    cfg.BoolOpt(
         "error_on_ramdisk_config_inconsistency",
         default=False,
         mutable=True,
@@ -576,32 +455,6 @@ OPTS: list[cfg.Opt] = [
         "log_step_flows_to_syslog",
         default=False,
         help="Write the beginning and the end of every sequence of steps into the log.",
-    ),
-    cfg.BoolOpt(
-        "enable_trait_based_networking",
-        default=False,
-        help="",
-    ),
-    cfg.StrOpt(
-        "trait_based_networking_config_file",
-        default="/etc/ironic/trait_based_networking.yaml",
-        help="",
-    ),
-    cfg.BoolOpt(
-        "trait_based_networking_raise_when_no_match",
-        default=True,
-        help="",
-    ),
-    cfg.BoolOpt(
-        "trait_based_networking_enable_default_trait",
-        default=True,
-        help="",
-    ),
-    cfg.BoolOpt(
-        "enable_health_monitoring",
-        default=True,
-        mutable=True,
-        help="Read the health of machines together with their power.",
     ),
     cfg.BoolOpt(
         "disable_kernel_parameter_parsing",

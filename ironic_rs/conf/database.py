@@ -11,11 +11,6 @@ from oslo_db import options
 GROUP = cfg.OptGroup("database")
 
 OPTS: list[cfg.Opt] = [
-    cfg.StrOpt(
-        "mysql_engine",
-        default="InnoDB",
-        help="Storage engine of the tables in MySQL and MariaDB.",
-    ),
     cfg.BoolOpt(
         "sqlite_retries",
         default=True,

@@ -181,13 +181,6 @@ OPTS: list[cfg.Opt] = [
         mutable=True,
         help="Boot mode of machines for which neither the node nor the BMC says one.",
     ),
-    cfg.BoolOpt(
-        "configdrive_use_object_store",
-        default=False,
-        mutable=True,
-        deprecated_opts=[cfg.DeprecatedOpt("configdrive_use_swift", group="conductor")],
-        help="Put config drives into the object store instead of the database.",
-    ),
     cfg.StrOpt(
         "http_image_subdir",
         default="agent_images",

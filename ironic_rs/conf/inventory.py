@@ -16,11 +16,6 @@ OPTS: list[cfg.Opt] = [
         choices=["none", "database", "swift"],
         help="Where the inventory of inspected machines is kept.",
     ),
-    cfg.StrOpt(
-        "swift_data_container",
-        default="introspection_data_container",
-        help="Container for inventories that are kept in the object store.",
-    ),
 ]
 
 

@@ -77,24 +77,6 @@ OPTS: list[cfg.Opt] = [
             "fallback for BMCs without session service (auto)."
         ),
     ),
-    cfg.BoolOpt(
-        "use_swift",
-        default=False,
-        mutable=True,
-        help="",
-    ),
-    cfg.StrOpt(
-        "swift_container",
-        default="ironic_redfish_container",
-        mutable=True,
-        help="",
-    ),
-    cfg.IntOpt(
-        "swift_object_expiry_timeout",
-        default=900,
-        mutable=True,
-        help="",
-    ),
     cfg.Opt(
         "kernel_append_params",
         type=KernelParameters(),
@@ -112,18 +94,6 @@ OPTS: list[cfg.Opt] = [
         help="Permission bits of published boot images.",
     ),
     cfg.IntOpt(
-        "firmware_update_status_interval",
-        default=60,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_fail_interval",
-        default=60,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
         "firmware_update_wait_unresponsive_bmc",
         default=0,
         min=0,
@@ -131,73 +101,6 @@ OPTS: list[cfg.Opt] = [
             "Seconds to wait for a BMC after an update of its firmware, unless driver_info "
             "says otherwise."
         ),
-    ),
-    cfg.IntOpt(
-        "firmware_update_required_successes",
-        default=3,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_validation_interval",
-        default=30,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_resource_validation_timeout",
-        default=480,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_bmc_timeout",
-        default=300,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_reboot_delay",
-        default=300,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_bmc_version_check_interval",
-        default=30,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_nic_starting_wait",
-        default=30,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "firmware_update_overall_timeout",
-        default=7200,
-        min=0,
-        help="",
-    ),
-    cfg.StrOpt(
-        "firmware_source",
-        default="http",
-        choices=["http", "local", "swift"],
-        mutable=True,
-        help="",
-    ),
-    cfg.IntOpt(
-        "raid_config_status_interval",
-        default=60,
-        min=0,
-        help="",
-    ),
-    cfg.IntOpt(
-        "raid_config_fail_interval",
-        default=60,
-        min=0,
-        help="",
     ),
     cfg.IntOpt(
         "boot_mode_config_timeout",
