@@ -1,9 +1,9 @@
-"""The WSGI application: Pecan dispatches into the route table.
+"""The WSGI application: Pecan, dispatching into the route table.
 
-Pecan walks no controller tree here: its root controller asks the router for the
-route and hands the request to the route's handler.  Hooks negotiate the version,
-map errors and add the version headers.  :func:`build` wraps the application in the
-middleware, in the order of the specification (rest-api.md section 1).
+Pecan receives the request, runs the hooks, negotiates the content type and calls
+the controller; which handler that runs, the route table says.  Hooks negotiate the
+version, map errors and add the version headers.  :func:`build` wraps the application
+in the middleware, in the order of the specification (rest-api.md section 1).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import webob
 from oslo_config import cfg
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi
 from pecan import hooks
+from pecan.core import ExplicitPecan
 
 from ironic_rs.api import body, call, errors, microversions, middleware, router
 from ironic_rs.api.routes import ROUTES
@@ -29,37 +30,30 @@ WSGIApplication = Any
 class ApiRequest(webob.Request):
     """A request whose body is read once, within the limits.
 
-    ``json`` and ``params`` are what Pecan looks at to collect arguments; ours come
-    from the route table, so it gets no body keys.
+    ``json`` and ``params`` are what Pecan looks at to collect arguments of a
+    controller; ours come from the route table, so it gets no body keys.
     """
 
     @property
     def json(self) -> Any:
-        """The parsed body; Pecan's own look at it is kept from copying documents."""
+        """Nothing, so that Pecan copies no documents."""
         return None
 
     @property
     def params(self) -> Any:
+        """The query string."""
         return self.GET
 
 
 class Root:
-    """The only Pecan controller."""
+    """The only Pecan controller: runs the handler of the route."""
 
     def __init__(self, services: call.Services) -> None:
         self._services = services
-        self._router = router.Router(ROUTES)
-
-    @pecan.expose()
-    def _route(self, args: list[str], request: ApiRequest) -> tuple[Any, list[str]]:
-        request.context["route"] = self._router.find(
-            request.method, request.path_info, request.context["minor"]
-        )
-        return self.serve, []
 
     @pecan.expose(content_type="application/json")
     def serve(self, request: ApiRequest, response: webob.Response) -> webob.Response:
-        """Run the handler of the routed request."""
+        """Run the handler of the routed request and fill the response."""
         conf = self._services.conf
         route, path = request.context["route"]
         limit = body.size_limit(conf, request.path_info)
@@ -87,6 +81,27 @@ class Root:
         if reply.location is not None:
             response.headers["Location"] = current.url(reply.location)
         return response
+
+
+class Application(ExplicitPecan):
+    """Pecan with the route table in place of the walk over a controller tree.
+
+    Pecan inspects the signature of controllers twice a request; there is one
+    controller here, whose signature is known.
+    """
+
+    def __init__(self, root: Root, **options: Any) -> None:
+        super().__init__(root, **options)
+        self._router = router.Router(ROUTES)
+
+    def route(self, req: ApiRequest, node: Root, path: str) -> tuple[Any, list[str]]:
+        req.context["route"] = self._router.find(req.method, path, req.context["minor"])
+        return node.serve, []
+
+    def invoke_controller(
+        self, controller: Any, args: list[Any], kwargs: dict[str, Any], state: Any
+    ) -> None:
+        state.response = controller(*args, **kwargs)
 
 
 def _link_base(conf: cfg.ConfigOpts, request: ApiRequest) -> str:
@@ -148,9 +163,8 @@ def build(services: call.Services) -> WSGIApplication:
     microversions.maximum(conf.pin_release_version)
     conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
     conf.register_opts(cors.OPTS, group="cors")
-    app: WSGIApplication = pecan.Pecan(
+    app: WSGIApplication = Application(
         Root(services),
-        use_context_locals=False,
         hooks=lambda: [ApiHook(services)],
         force_canonical=False,
         guess_content_type_from_ext=False,
