@@ -360,7 +360,9 @@ def test_wrong_credentials_name_the_node_and_not_the_password(
     node = enrol(5)
     node.driver_info["redfish_password"] = "not the password"
     nodes.update(node, {"driver_info": node.driver_info}, fence=None)
-    with locked(node, shared=True) as task:
-        with pytest.raises(errors.RedfishError, match=node.uuid) as raised:
-            task.driver.power.get_power_state(task)
+    with (
+        locked(node, shared=True) as task,
+        pytest.raises(errors.RedfishError, match=node.uuid) as raised,
+    ):
+        task.driver.power.get_power_state(task)
     assert "not the password" not in str(raised.value)
