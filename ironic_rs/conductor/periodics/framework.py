@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
+from oslo_context import context as oslo_context
 
 from ironic_rs.conf import CONF
 from ironic_rs.db import nodes as db_nodes
@@ -222,11 +223,17 @@ def for_each(
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Call ``fn`` for the items, within bounds, until the conductor stops or is fenced."""
+    context = oslo_context.get_current() or admin_context()
 
     def ends() -> bool:
         return conductor.stopping.is_set() or conductor.fence.tripped or stop()
 
-    conductor.workers.each(items, fn, workers or CONF.conductor.periodic_max_workers, stop=ends)
+    def one(item: Any) -> None:
+        # The thread may have served somebody's request before.
+        context.update_store()
+        fn(item)
+
+    conductor.workers.each(items, one, workers or CONF.conductor.periodic_max_workers, stop=ends)
 
 
 class Scheduler:

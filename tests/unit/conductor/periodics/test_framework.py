@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from oslo_context import context as oslo_context
 
 from ironic_rs.conductor.periodics import tasks as periodic_tasks
 from ironic_rs.conductor.periodics.framework import (
@@ -28,6 +29,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import models, nodes, session
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers import decorators
+from ironic_rs.rpc.context import RequestContext, admin_context
 
 MakeNode = Callable[..., models.Node]
 
@@ -349,6 +351,23 @@ def test_loops_end_when_the_conductor_stops_or_is_fenced(
     monkeypatch.setattr(conductor, "fence", SimpleNamespace(tripped=True))
     for_each(conductor, range(100), visit, workers=1)
     assert seen == [0]
+
+
+def test_log_lines_of_one_loop_share_a_request_id_of_their_own(conductor: Conductor) -> None:
+    RequestContext(user_id="somebody")
+    for _ in range(20):
+        conductor.workers.submit(RequestContext, user_id="somebody else").result(30)
+    seen: list[tuple[str | None, str]] = []
+
+    def look(item: int) -> None:
+        current = oslo_context.get_current()
+        assert current is not None
+        seen.append((current.user_id, current.request_id))
+
+    run = admin_context()
+    run.update_store()
+    for_each(conductor, range(40), look)
+    assert set(seen) == {(None, run.request_id)}
 
 
 # The list
