@@ -1,0 +1,1 @@
+"""Life of a process: backends, signals, readiness, workers and the WSGI server."""

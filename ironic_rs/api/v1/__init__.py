@@ -1,0 +1,1 @@
+"""One controller module per resource of version 1."""
