@@ -39,6 +39,7 @@ class ConductorProcess:
     def stop(self, timeout: float | None) -> bool:
         """Stop the conductor within ``timeout`` seconds; its images last as long."""
         done = self.conductor.stop(timeout)
+        self.conductor.drivers.close()
         if self._images is not None:
             self._images.stop()
         return done

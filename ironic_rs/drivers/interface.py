@@ -73,6 +73,9 @@ class BaseInterface(ABC):
         :raises MissingParameterValue: a missing one.
         """
 
+    def close(self) -> None:  # noqa: B027 - most keep nothing
+        """Let go of connections kept between calls; the process ends."""
+
     def periodics(self) -> list[tuple[NodePeriodic, Callable[[Task], None]]]:
         """Return the periodics over nodes that this interface wants."""
         return [(mark, method) for method, mark in marked(self, decorators.PERIODIC_MARK)]

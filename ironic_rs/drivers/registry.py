@@ -168,6 +168,11 @@ class DriverRegistry:
         """Return every enabled interface once (the conductor collects periodics from them)."""
         return [plugin for plugins in self._interfaces.values() for plugin in plugins.values()]
 
+    def close(self) -> None:
+        """Let the interfaces let go of what they keep; the process ends."""
+        for interface in self.all_interfaces():
+            interface.close()
+
     def hardware_type(self, name: str) -> HardwareType:
         """Return an enabled hardware type.
 

@@ -16,6 +16,7 @@ from ironic_rs.domain import errors, states
 from ironic_rs.drivers.base import PowerInterface, Properties
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.decorators import require_exclusive_lock
+from ironic_rs.drivers.redfish import sessions
 from ironic_rs.drivers.redfish.driver_info import PROPERTIES, parse_driver_info
 from ironic_rs.drivers.redfish.management import RedfishManagement
 from ironic_rs.drivers.redfish.sessions import NodeBmc, talk
@@ -62,6 +63,9 @@ class RedfishPower(PowerInterface):
 
     def validate(self, task: Task) -> None:
         parse_driver_info(task.node)
+
+    def close(self) -> None:
+        sessions.close_all()
 
     def get_power_state(self, task: Task) -> str | None:
         with talk(task, "reading the power state") as bmc:

@@ -396,3 +396,9 @@ def test_proxies_of_the_environment_are_used(make_task, monkeypatch):
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         assert power.get_power_state(make_task(bmc)) == states.POWER_OFF
     bmc.close()
+
+
+def test_the_interface_logs_out_when_the_process_ends(session_bmc, make_task):
+    power.get_power_state(make_task(session_bmc))
+    power.close()
+    assert session_bmc.sessions == set()
