@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from ironic_rs.db import integrity, models, records, session, values
 from ironic_rs.db.base import table
+from ironic_rs.db.resource import node_name
 from ironic_rs.domain import errors
 
 BIOSSetting = models.BIOSSetting
@@ -46,7 +47,7 @@ def get(connection: Connection, node_id: int, name: str) -> BIOSSetting:
     query = sa.select(_settings).where(_settings.c.node_id == node_id, _settings.c.name == name)
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
-        raise errors.BIOSSettingNotFound(node=node_id, name=name)
+        raise errors.BIOSSettingNotFound(node=node_name(connection, node_id), name=name)
     return records.build(BIOSSetting, row)
 
 
@@ -72,7 +73,9 @@ def destroy(connection: Connection, node_id: int, names: Sequence[str]) -> None:
     present = set(connection.execute(sa.select(_settings.c.name).where(*mine)).scalars())
     missing = [name for name in names if name not in present]
     if missing:
-        raise errors.BIOSSettingListNotFound(node=node_id, names=", ".join(missing))
+        raise errors.BIOSSettingListNotFound(
+            node=node_name(connection, node_id), names=", ".join(missing)
+        )
     connection.execute(sa.delete(_settings).where(*mine))
 
 

@@ -23,6 +23,8 @@ from ironic_rs.domain import errors
 
 # The character set that names BMP characters only; clients still name it in URLs.
 _NARROW_CHARSETS = ("utf8", "utf8mb3")
+# Longest wait of a SQLite writer for the others of its process.
+_QUEUE_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,10 +150,9 @@ def _create_sqlite(conf: cfg.ConfigOpts, url: URL) -> Engines:
         "connect_args": connect_args,
         "hide_parameters": True,
     }
-    # Writers wait for each other here; the longest wait is the operator's bound
-    # plus what the writer in front of them may wait for another process.
+    # Here the writers of this process wait for each other.
     transactions = create_engine(
-        url, pool_size=1, max_overflow=0, pool_timeout=3 * busy_seconds(conf), **shared
+        url, pool_size=1, max_overflow=0, pool_timeout=_QUEUE_SECONDS, **shared
     )
     _prepare_sqlite(transactions, conf, in_memory)
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from ironic_rs.db import integrity, models, records, session, values
 from ironic_rs.db.base import table
+from ironic_rs.db.resource import node_name
 from ironic_rs.domain import errors
 
 FirmwareComponent = models.FirmwareComponent
@@ -49,7 +50,7 @@ def get(connection: Connection, node_id: int, component: str) -> FirmwareCompone
     )
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
-        raise errors.FirmwareComponentNotFound(node=node_id, name=component)
+        raise errors.FirmwareComponentNotFound(node=node_name(connection, node_id), name=component)
     return records.build(FirmwareComponent, row)
 
 
@@ -79,7 +80,7 @@ def update(connection: Connection, node_id: int, component: str, given: Mapping[
     :raises FirmwareComponentNotFound: the node has none of that name.
     """
     if not _update(connection, node_id, component, given):
-        raise errors.FirmwareComponentNotFound(node=node_id, name=component)
+        raise errors.FirmwareComponentNotFound(node=node_name(connection, node_id), name=component)
 
 
 def _differs(stored: FirmwareComponent, read: Mapping[str, Any]) -> bool:

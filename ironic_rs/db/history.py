@@ -85,13 +85,21 @@ def _overfull(
 
 @session.writes
 def _delete_oldest(connection: Connection, node_id: int, number: int) -> int:
-    ids = connection.execute(
-        sa.select(_history.c.id)
-        .where(_history.c.node_id == node_id)
+    mine = _history.c.node_id == node_id
+    last = connection.execute(
+        sa.select(_history.c.created_at, _history.c.id)
+        .where(mine)
         .order_by(_history.c.created_at, _history.c.id)
-        .limit(number)
-    ).scalars()
-    return connection.execute(sa.delete(_history).where(_history.c.id.in_(ids.all()))).rowcount
+        .offset(number - 1)
+        .limit(1)
+    ).one_or_none()
+    if last is None:
+        return 0
+    at, last_id = last
+    older = sa.or_(
+        _history.c.created_at < at, sa.and_(_history.c.created_at == at, _history.c.id <= last_id)
+    )
+    return connection.execute(sa.delete(_history).where(mine, older)).rowcount
 
 
 def purge(conductor_id: int, *, keep: int, days: int, batch: int) -> int:

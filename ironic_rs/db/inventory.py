@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from ironic_rs.db import integrity, models, records, session, values
 from ironic_rs.db.base import table
+from ironic_rs.db.resource import node_name
 from ironic_rs.domain import errors
 
 NodeInventory = models.NodeInventory
@@ -30,7 +31,7 @@ def get(connection: Connection, node_id: int) -> NodeInventory:
     )
     row = connection.execute(newest).mappings().one_or_none()
     if row is None:
-        raise errors.NodeInventoryNotFound(node=node_id)
+        raise errors.NodeInventoryNotFound(node=node_name(connection, node_id))
     return records.build(NodeInventory, row)
 
 
@@ -59,4 +60,4 @@ def destroy(connection: Connection, node_id: int) -> None:
     """
     gone = sa.delete(_inventory).where(_inventory.c.node_id == node_id)
     if connection.execute(gone).rowcount == 0:
-        raise errors.NodeInventoryNotFound(node=node_id)
+        raise errors.NodeInventoryNotFound(node=node_name(connection, node_id))

@@ -328,13 +328,15 @@ def _stamps(node: Node, row: Mapping[str, Any]) -> dict[str, Any]:
     return stamps
 
 
-def _not_written(connection: Connection, node_id: int, fence: str | None) -> errors.IronicError:
-    """Why a conditional write met no row."""
+def _not_written(
+    connection: Connection, node_id: int, fence: str | None, name: str | None = None
+) -> errors.IronicError:
+    """Why a conditional write met no row; ``name`` is what a message calls the node."""
     found = connection.execute(
         sa.select(_nodes.c.uuid, _nodes.c.reservation).where(_nodes.c.id == node_id)
     ).one_or_none()
     if found is None:
-        return errors.NodeNotFound(node=node_id)
+        return errors.NodeNotFound(node=name or node_id)
     holder = f"it is held by {found.reservation}" if found.reservation else "it was released"
     return errors.LockLost(host=fence, node=found.uuid, reason=holder)
 
@@ -372,10 +374,10 @@ def update(
             returning = statement.returning(*(_nodes.c[name] for name in times))
             stored = connection.execute(returning).mappings().one_or_none()
             if stored is None:
-                raise _not_written(connection, node.id, fence)
+                raise _not_written(connection, node.id, fence, node.uuid)
             return written | dict(stored)
         if connection.execute(statement).rowcount == 0:
-            raise _not_written(connection, node.id, fence)
+            raise _not_written(connection, node.id, fence, node.uuid)
     now = timeutils.utcnow(with_timezone=True).replace(microsecond=0)
     set_now = {n: None if n in stamps and stamps[n] is None else now for n in times}
     return written | set_now

@@ -128,6 +128,12 @@ class Resource(Generic[RecordT]):
         return self.listing.missing(getattr(target, "uuid", target))
 
 
+def node_name(connection: Connection, node_id: int) -> str:
+    """Uuid of a node for a message; its integer id when it is gone."""
+    query = sa.select(_nodes.c.uuid).where(_nodes.c.id == node_id)
+    return str(connection.execute(query).scalar() or node_id)
+
+
 def node_uuid_of(model: type[Base]) -> ColumnElement[str]:
     """SQL of the uuid of the node that a row belongs to."""
     rows = table(model)

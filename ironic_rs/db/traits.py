@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from ironic_rs.db import models, session, values
 from ironic_rs.db.base import table
+from ironic_rs.db.resource import node_name
 from ironic_rs.domain import errors
 
 MAX_TRAITS = 50
@@ -96,4 +97,4 @@ def remove_traits(
         sa.delete(_traits).where(_traits.c.node_id == node_id, _traits.c.trait == trait)
     )
     if result.rowcount == 0:
-        raise errors.NodeTraitNotFound(node_id=node_id, trait=trait)
+        raise errors.NodeTraitNotFound(node_id=node_name(connection, node_id), trait=trait)

@@ -208,7 +208,8 @@ class TestFilters:
             assert self.uuids(**only_rich) == {rich.uuid}, only_rich
         assert self.uuids(associated=False) == {plain.uuid, child.uuid}
         assert self.uuids(reserved=False, sharded=False) == {plain.uuid, child.uuid}
-        assert self.uuids(description_contains="100%") == {plain.uuid}
+        assert self.uuids(description_contains="100%sure") == {plain.uuid}
+        assert self.uuids(description_contains="0 per") == {child.uuid}
         assert self.uuids(fault=None) == {plain.uuid, child.uuid}
         assert self.uuids(maintenance=False, project="p1") == set()
         assert self.uuids(uuid_in=[]) == set()
