@@ -326,6 +326,8 @@ class Scheduler:
         try:
             if not self._conductor.fence.tripped:
                 task.run(self._conductor)
+        except errors.IronicError as exc:
+            LOG.error("Periodic task %s failed: %s", task.name, exc)
         except Exception:
             LOG.exception("Periodic task %s failed", task.name)
         finally:
