@@ -175,15 +175,16 @@ class Conductor:
         LOG.info("Conductor %s is stopping", self.host)
         self.stopping.set()
         others = not self._keep_registered and self._leave_ring()
-        if self.periodics is not None:
-            self.periodics.stop()
         if others:
             self._serve_stragglers(begun, left())
+        # From here on a call that needs a worker is told to come again (503).
+        self.workers.close(f"conductor {self.host} is stopping")
+        if self.periodics is not None:
+            self.periodics.stop()
         if self._server is not None:
             self._server.stop()
             if not self._server.wait(left()):
                 LOG.warning("Requests still run")
-        self.workers.close()
         done = self.tasks.book.wait_empty(left()) and self.workers.wait(left())
         if not done:
             LOG.error(

@@ -64,7 +64,7 @@ class BoundedPool:
         self._threads = 0
         self._started = 0
         self._busy = 0
-        self._closed = False
+        self._closed = ""
 
     @property
     def busy(self) -> int:
@@ -85,7 +85,11 @@ class BoundedPool:
         future.set_running_or_notify_cancel()
         job: _Job = (future, fn, args, kwargs)
         with self._lock:
-            if self._closed or self._busy >= self.size:
+            if self._closed:
+                raise errors.NoFreeConductorWorker(
+                    f"The requested action cannot be started: {self._closed}. Please retry."
+                )
+            if self._busy >= self.size:
                 raise errors.NoFreeConductorWorker()
             if self._idle:
                 self._busy += 1
@@ -138,10 +142,10 @@ class BoundedPool:
         # Taken from the idle list just now: its job is in the inbox or about to be.
         return worker.inbox.get()
 
-    def close(self) -> None:
-        """Refuse new work; idle threads end, running functions go on."""
+    def close(self, reason: str = "the worker pool is closed") -> None:
+        """Refuse new work, with the reason; idle threads end, running functions go on."""
         with self._lock:
-            self._closed = True
+            self._closed = reason
             idle, self._idle = self._idle, []
             self._threads -= len(idle)
         for worker in idle:
@@ -238,10 +242,10 @@ class WorkerPools:
         for future in futures:
             future.result()
 
-    def close(self) -> None:
-        """Refuse new work in both pools."""
+    def close(self, reason: str = "the worker pools are closed") -> None:
+        """Refuse new work in both pools, with the reason."""
         for pool in self._pools():
-            pool.close()
+            pool.close(reason)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing runs in either pool; False when the time is over."""
