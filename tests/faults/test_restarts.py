@@ -41,10 +41,13 @@ def place(
         yield cluster, sandbox, mariadb, rabbit
 
 
-def deploy_all(cluster: Cluster) -> list[str]:
+def deploy_all(cluster: Cluster, sandbox: Sandbox) -> list[str]:
     """Start the deployments; returns when they are on their way."""
     nodes = [node["uuid"] for node in cluster.get("/v1/nodes")["nodes"]]
     for node in nodes:
+        # The last tear-down has emptied it.
+        patch = [{"op": "add", "path": "/instance_info", "value": sandbox.instance_info()}]
+        cluster.send("PATCH", f"/v1/nodes/{node}", patch, 200)
         cluster.provision(node, "active")
     wait_until(
         lambda: all(cluster.node(node)["provision_state"] in TRANSIENT for node in nodes),
@@ -77,7 +80,7 @@ def test_deployments_survive_a_restart_of_the(
     cluster, sandbox, mariadb, rabbit = place
     server = rabbit if which == "broker" else mariadb
     sandbox.faults(agent_step_seconds=1)
-    nodes = deploy_all(cluster)
+    nodes = deploy_all(cluster, sandbox)
 
     server.stop()
     server.start()

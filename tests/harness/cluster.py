@@ -419,13 +419,17 @@ class Sandbox:
                 "redfish_username": bmc["username"],
                 "redfish_password": bmc["password"],
             },
-            "instance_info": {
-                "image_source": self.image_url,
-                "image_os_hash_algo": "sha256",
-                "image_os_hash_value": hashlib.sha256(self.image_file.read_bytes()).hexdigest(),
-                "image_disk_format": "raw",
-                "image_type": "whole-disk",
-            },
+            "instance_info": self.instance_info(),
+        }
+
+    def instance_info(self) -> dict[str, str]:
+        """What to deploy: the demo image, whole-disk."""
+        return {
+            "image_source": self.image_url,
+            "image_os_hash_algo": "sha256",
+            "image_os_hash_value": hashlib.sha256(self.image_file.read_bytes()).hexdigest(),
+            "image_disk_format": "raw",
+            "image_type": "whole-disk",
         }
 
     def enroll(self, cluster: Cluster, machine: Mapping[str, Any], **more: Any) -> dict[str, Any]:
