@@ -308,6 +308,12 @@ OPTS: list[cfg.Opt] = [
         ),
     ),
     cfg.BoolOpt(
+        "enable_health_monitoring",
+        default=True,
+        mutable=True,
+        help="Record at each power sync what health the BMC reports of its machine.",
+    ),
+    cfg.BoolOpt(
         "automatic_lessee",
         default=True,
         mutable=True,

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ironic_rs.conductor.flows import power
+from ironic_rs.conductor.periodics import observed
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
 from ironic_rs.conf import CONF
 from ironic_rs.db import models, records
@@ -119,7 +120,8 @@ class PowerSync:
         except Exception as exc:
             self._unreadable(task, exc)
             return
-        if real is None or real == node.power_state:
+        observed.remember(task)
+        if real is None or real == task.node.power_state:
             self.failures.pop(uuid, None)
             if real is not None:
                 _forget_power_error(task)
