@@ -249,7 +249,11 @@ class Cluster:
             if alive:
                 assert process.alive, f"{host} ended\n{process.text()[-3000:]}"
             rows = self.get("/v1/conductors")["conductors"]
-            return any(row["hostname"] == host and row["alive"] == alive for row in rows)
+            if not any(row["hostname"] == host and row["alive"] == alive for row in rows):
+                return False
+            # In the ring it is once its drivers are registered, a moment later.
+            drivers = self.get("/v1/drivers")["drivers"]
+            return not alive or any(host in driver["hosts"] for driver in drivers)
 
         wait_until(seen, f"conductor {host} alive={alive}")
 
