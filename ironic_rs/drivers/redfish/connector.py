@@ -15,19 +15,17 @@ import email.utils
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import requests
-import requests.adapters
-import requests.utils
 import sushy.connector
 import sushy.exceptions
 import urllib3.exceptions
 
 from ironic_rs.conf import CONF
+from ironic_rs.drivers.redfish import transport
 from ironic_rs.drivers.redfish.driver_info import ConnectionKey
-from ironic_rs.integrations import http
 
 #: Longest single wait for a BMC that says it is busy, whatever Retry-After says.
 MAX_BUSY_WAIT = 30.0
@@ -48,43 +46,6 @@ class LoginsRefused(sushy.exceptions.SushyError):
     )
 
 
-class Deadline:
-    """The budget of silence of one operation, in seconds.
-
-    :param attempts: how often a request is sent when there is no answer.
-    """
-
-    def __init__(self, budget: float, attempts: int) -> None:
-        self.attempts = attempts
-        self._budget = budget
-        self._end = time.monotonic() + budget
-
-    def answered(self) -> None:
-        """The BMC answered: the budget starts anew."""
-        self._end = time.monotonic() + self._budget
-
-    def remaining(self) -> float:
-        """Return the seconds that are left, at least a little."""
-        return max(self._end - time.monotonic(), 0.01)
-
-    def allows(self, wait: float) -> bool:
-        """Tell whether a wait leaves time for another request."""
-        return time.monotonic() + wait < self._end
-
-
-class _Session(requests.Session):
-    """A requests session that asks its connector before each request."""
-
-    def __init__(self, connector: Connector) -> None:
-        super().__init__()
-        self._connector = connector
-
-    def request(self, method: Any, url: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]
-        with self._connector.turn() as timeout:
-            self._connector.token_sent = str(self.headers.get("X-Auth-Token", ""))
-            return super().request(method, url, **{**kwargs, "timeout": timeout})
-
-
 class Connector(sushy.connector.Connector):
     """Requests to one BMC with one set of credentials.  Thread-safe.
 
@@ -93,7 +54,6 @@ class Connector(sushy.connector.Connector):
     """
 
     def __init__(self, key: ConnectionKey) -> None:
-        self._local = threading.local()
         super().__init__(
             key.address,
             verify=key.verify_ca is not False,
@@ -101,52 +61,39 @@ class Connector(sushy.connector.Connector):
             response_callback=self._on_response,
         )
         size = CONF.redfish.connections_per_bmc
-        session = _Session(self)
-        # What the environment says about proxies holds for the whole process.
-        session.proxies.update(requests.utils.get_environ_proxies(key.address))
-        session.trust_env = False
-        # One TLS context for all BMCs with the same trust settings: one of its own for
-        # each would cost tens of milliseconds and about a megabyte a BMC.
-        context = http.context(key.verify_ca, key.tls_min_version or "1.2", key.tls_ciphers)
-        pool = {"pool_connections": 2, "pool_maxsize": size}
-        session.mount("https://", http.ContextAdapter(context, **pool))
-        session.mount("http://", requests.adapters.HTTPAdapter(**pool))
-        self._session = session
-        self._slots = threading.BoundedSemaphore(size)
+        self._session = transport.Session(key, size, self._turn, self._sending)
+        self._slots = threading.Lock() if size == 1 else threading.BoundedSemaphore(size)
         self._refused: list[float] = []
         self._no_answer_at = 0.0
         #: The last operation got no answer at all.
         self.silent = False
 
-    @contextmanager
-    def operation(self, budget: float | None = None) -> Iterator[Deadline]:
+    def operation(self, budget: float | None = None) -> AbstractContextManager[transport.Operation]:
         """Give all requests of the block one deadline; an inner block joins the outer.
 
         :param budget: seconds of silence; default ``[redfish]operation_timeout``.
         """
-        running: Deadline | None = getattr(self._local, "deadline", None)
-        if running is not None:
-            yield running
-            return
-        redfish = CONF.redfish
-        if budget is None:
-            budget = redfish.operation_timeout or max(redfish.connect_timeout, redfish.read_timeout)
-        deadline = Deadline(budget, 1 if self.silent else redfish.connection_attempts)
-        self._local.deadline = deadline
-        try:
-            yield deadline
-        finally:
-            del self._local.deadline
+
+        def make() -> transport.Operation:
+            redfish = CONF.redfish
+            seconds = budget or redfish.operation_timeout
+            if not seconds:
+                seconds = max(redfish.connect_timeout, redfish.read_timeout)
+            attempts = 1 if self.silent else redfish.connection_attempts
+            return transport.Operation(seconds, attempts)
+
+        return transport.operating(self, make)
 
     @property
     def token_sent(self) -> str | None:
-        """The session token that the last request of this thread carried."""
-        token: str | None = getattr(self._local, "token", None)
-        return token
+        """The session token that the last request of this operation carried."""
+        operation = transport.running(self)
+        return None if operation is None else operation.token_sent
 
-    @token_sent.setter
-    def token_sent(self, token: str | None) -> None:
-        self._local.token = token
+    def _sending(self, token: str | None) -> None:
+        operation = transport.running(self)
+        if operation is not None:
+            operation.token_sent = token
 
     def forget_credentials(self) -> None:
         """Send neither password nor token until the next log-in."""
@@ -154,15 +101,15 @@ class Connector(sushy.connector.Connector):
         self._session.headers.pop("X-Auth-Token", None)
 
     @contextmanager
-    def turn(self) -> Iterator[tuple[float, float]]:
+    def _turn(self) -> Iterator[tuple[float, float]]:
         """Wait for a free slot; yield the (connect, read) time-outs of the request.
 
         :raises requests.ConnectTimeout: another request found the BMC dead while
             this one was waiting, or the wait used up the deadline.
         """
-        with self.operation() as deadline:
+        with self.operation() as operation:
             began = time.monotonic()
-            if not self._slots.acquire(timeout=deadline.remaining()):
+            if not self._slots.acquire(timeout=operation.remaining()):
                 raise requests.ConnectTimeout("the BMC is busy with other requests of ours")
             try:
                 if self._no_answer_at > began:
@@ -170,7 +117,7 @@ class Connector(sushy.connector.Connector):
                 connect = float(CONF.redfish.connect_timeout)
                 if self.silent:
                     connect = min(connect, PROBE_CONNECT_TIMEOUT)
-                left = deadline.remaining()
+                left = operation.remaining()
                 yield min(connect, left), min(float(CONF.redfish.read_timeout), left)
             except requests.RequestException:
                 self._no_answer_at = time.monotonic()
@@ -182,22 +129,21 @@ class Connector(sushy.connector.Connector):
         """Remember what sushy's errors do not carry."""
         self.silent = False
         self._no_answer_at = 0.0
-        self._local.retry_after = response.headers.get("Retry-After")
-        self._local.accepted = (
-            response.headers.get("Location")
-            if response.status_code == requests.codes.accepted
-            else None
-        )
+        operation = transport.running(self)
+        if operation is not None:
+            operation.retry_after = response.headers.get("Retry-After")
+            operation.accepted = None
+            if response.status_code == requests.codes.accepted:
+                operation.accepted = response.headers.get("Location")
         if response.status_code == requests.codes.unauthorized and self._carried_credentials(
             response.request
         ):
             self._refused.append(time.monotonic())
 
     def accepted_task(self) -> str | None:
-        """Return where to watch the last request of this thread, if it was a 202."""
-        uri: str | None = getattr(self._local, "accepted", None)
-        self._local.accepted = None
-        return uri
+        """Return where to watch the last request of this operation, if it was a 202."""
+        operation = transport.running(self)
+        return None if operation is None else operation.accepted
 
     def _carried_credentials(self, request: requests.PreparedRequest) -> bool:
         """Tell a refused password from an expired token."""
@@ -222,18 +168,18 @@ class Connector(sushy.connector.Connector):
         """
         self._check_refused()
         kwargs["server_side_retries_left"] = 0
-        with self.operation() as deadline:
-            if getattr(self._local, "inside", False):
+        with self.operation() as operation:
+            if operation.inside:
                 # A request within a request, such as a new log-in: one try.
                 return super()._op(method, path, **kwargs)
-            self._local.inside = True
+            operation.inside = True
             try:
-                return self._retried(deadline, method, path, kwargs)
+                return self._retried(operation, method, path, kwargs)
             finally:
-                self._local.inside = False
+                operation.inside = False
 
     def _retried(
-        self, deadline: Deadline, method: str, path: str, kwargs: dict[str, Any]
+        self, operation: transport.Operation, method: str, path: str, kwargs: dict[str, Any]
     ) -> requests.Response:
         tries = 0
         while True:
@@ -243,19 +189,19 @@ class Connector(sushy.connector.Connector):
                 response = super()._op(method, path, **kwargs)
             except sushy.exceptions.ConnectionError as exc:
                 error: sushy.exceptions.SushyError = exc
-                wait = _wait_after_silence(method, exc, tries, deadline.attempts)
-                if wait is None or not deadline.allows(wait):
+                wait = _wait_after_silence(method, exc, tries, operation.attempts)
+                if wait is None or not operation.allows(wait):
                     self.silent = not _answered(exc)
                     wait = None
             except sushy.exceptions.HTTPError as exc:
                 error = exc
-                wait = self._wait_when_busy(method, exc, tries)
+                wait = self._wait_when_busy(operation, method, exc, tries)
                 if wait is None:
-                    deadline.answered()
-                elif not deadline.allows(wait):
+                    operation.answered()
+                elif not operation.allows(wait):
                     wait = None
             else:
-                deadline.answered()
+                operation.answered()
                 return response
             if wait is None:
                 error.tries = tries
@@ -263,7 +209,11 @@ class Connector(sushy.connector.Connector):
             time.sleep(wait)
 
     def _wait_when_busy(
-        self, method: str, error: sushy.exceptions.HTTPError, tries: int
+        self,
+        operation: transport.Operation,
+        method: str,
+        error: sushy.exceptions.HTTPError,
+        tries: int,
     ) -> float | None:
         """Return how long to wait before the same request, None when it is final.
 
@@ -284,7 +234,7 @@ class Connector(sushy.connector.Connector):
             lasting = status == requests.codes.internal_server_error and method == "GET"
             if tries >= (min(2, attempts) if lasting else attempts):
                 return None
-        asked = _retry_after(getattr(self._local, "retry_after", None))
+        asked = _retry_after(operation.retry_after)
         return min(asked if asked is not None else 2.0 ** (tries - 1), MAX_BUSY_WAIT)
 
 

@@ -16,6 +16,7 @@ from ironic_rs.drivers.redfish import (
     management,
     power,
     sessions,
+    transport,
     virtual_media,
 )
 from ironic_rs.drivers.redfish.boot import RedfishVirtualMediaBoot
@@ -86,7 +87,7 @@ def options(config: Callable[..., None]) -> None:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (boot_options, connector, management, power, sessions, virtual_media):
+    for module in (boot_options, connector, management, power, sessions, transport, virtual_media):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
