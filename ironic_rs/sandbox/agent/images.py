@@ -100,7 +100,8 @@ async def _stream(
         auth = aiohttp.BasicAuth(
             str(info.get("image_server_user")), str(info.get("image_server_password"))
         )
-    hasher, sha256 = hashlib.new(algorithm), hashlib.sha256()
+    sha256 = hashlib.sha256()
+    hashers = [sha256] if algorithm == "sha256" else [sha256, hashlib.new(algorithm)]
     disk, position = machine.disk, 0
     damage = machine.faults.agent_checksum_mismatch
     await asyncio.to_thread(disk.record, None)
@@ -115,9 +116,9 @@ async def _stream(
                     "Error deploying instance",
                     f"the image is larger than the disk ({disk.size} bytes)",
                 )
-            await asyncio.to_thread(_store, disk, piece, position, hasher, sha256)
+            await asyncio.to_thread(_store, disk, piece, position, *hashers)
             position += len(piece)
-    return position, hasher.hexdigest(), sha256.hexdigest()
+    return position, hashers[-1].hexdigest(), sha256.hexdigest()
 
 
 def _store(disk: Disk, piece: bytes, position: int, *hashers: Any) -> None:
