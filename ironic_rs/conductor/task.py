@@ -169,6 +169,7 @@ class Task:
         self._patient = patient
         self._book = tasks.book
         self._released = False
+        self._letting_go = False
         self._lost: errors.LockLost | None = None
         self._gone = False
         self._epoch = 0
@@ -245,7 +246,8 @@ class Task:
             if claimed:
                 self._book.drop(key, self)
             raise
-        if self._book.hold(node.uuid, self) is not None:
+        previous = self._book.hold(node.uuid, self)
+        if isinstance(previous, Task) and previous._holds:
             LOG.warning(
                 "LockLost: a task of this conductor lost its lock of node %s; a new one holds it",
                 node.uuid,
@@ -254,10 +256,16 @@ class Task:
             self._book.drop(key, self)
         self._own(node)
 
+    @property
+    def _holds(self) -> bool:
+        """True while the row says that this task holds the node, as far as is known."""
+        return not (self.shared or self._letting_go)
+
     def _own(self, node: models.Node) -> None:
         self._set_node(node)
         self.shared = False
         self._released = False
+        self._letting_go = False
         self._lost = None
         self._epoch = self.conductor.fence.epoch
         self._locked_at = time.monotonic()
@@ -347,6 +355,7 @@ class Task:
         if self.shared or self._released:
             return
         node = self.node
+        self._letting_go = True
         try:
             if not self._gone and not self._lost and self._book.is_holder(node.uuid, self):
                 self._release_row(node)
@@ -406,10 +415,14 @@ class Task:
         if touch:
             # Each write of the state, be it the same, moves provision_updated_at.
             values["provision_state"] = node.provision_state
+        self._letting_go = True
         try:
             written = outlast(lambda: db_nodes.update(node, values, fence=host), self.check_lock)
         except errors.LockLost as exc:
             self._lost = exc
+            raise
+        except BaseException:
+            self._letting_go = False
             raise
         records.apply(node, values | written)
         self._let_go()

@@ -673,6 +673,32 @@ def test_older_task_of_the_same_host_is_fenced_by_a_newer_one(
     assert "a new one holds it" in caplog.text
 
 
+def test_overtaking_a_task_that_lets_go_is_no_loss(
+    conductor: Conductor,
+    make_node: MakeNode,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The row is free a moment before the book of this process says so."""
+    node = make_node()
+    overtaking: list[Task] = []
+    release = nodes.release
+
+    def overtaken(node_id: int, host: str) -> None:
+        release(node_id, host)
+        monkeypatch.setattr("ironic_rs.conductor.task.db_nodes.release", release)
+        overtaking.append(acquire(conductor, node, retry=False))
+
+    monkeypatch.setattr("ironic_rs.conductor.task.db_nodes.release", overtaken)
+    acquire(conductor, node).release()
+    assert "LockLost" not in caplog.text
+    assert conductor.tasks.book.is_holder(node.uuid, overtaking[0])
+    assert stored(node).reservation == "cond-a"
+    overtaking[0].release()
+    assert stored(node).reservation is None
+    assert len(conductor.tasks.book) == 0
+
+
 def test_release_of_a_lost_lock_is_logged_and_touches_nothing(
     conductor: Conductor, make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
