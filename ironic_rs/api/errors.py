@@ -14,7 +14,7 @@ from __future__ import annotations
 import http
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -37,12 +37,22 @@ _LOCKED = (errors.NodeLocked, errors.ParentNodeLocked, errors.ChildNodeLocked)
 
 
 class RouterError(Exception):
-    """The request can not be routed: no such path, method, version or identifier."""
+    """The request can not be routed: no such path, method, version or identifier.
 
-    def __init__(self, status: int, description: str = "", code: str | None = None) -> None:
+    :param allow: methods that the path has, with status 405.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        description: str = "",
+        code: str | None = None,
+        allow: Sequence[str] = (),
+    ) -> None:
         super().__init__(description)
         self.status = status
         self.code = code or _code_of_status(status)
+        self.allow = allow
 
 
 class BodyRefused(errors.Invalid):
@@ -74,13 +84,13 @@ def response(exc: Exception, conf: cfg.ConfigOpts, environ: Mapping[str, Any]) -
         answer.headers.extend(microversions.headers(exc.maximum))
         return answer
     if isinstance(exc, RouterError):
-        return _routed(exc.status, str(exc), exc.code, environ)
+        answer = _routed(exc.status, str(exc), exc.code, environ)
+        if exc.allow:
+            answer.headers["Allow"] = ", ".join(exc.allow)
+        return answer
     if isinstance(exc, webob.exc.HTTPException):
         status = exc.status_int
-        answer = _routed(status, exc.detail or "", _code_of_status(status), environ)
-        if exc.allow:
-            answer.allow = exc.allow
-        return answer
+        return _routed(status, exc.detail or "", _code_of_status(status), environ)
     if isinstance(exc, UnicodeDecodeError):
         exc = errors.MalformedRequestURI("The request URI is not valid UTF-8.")
     return _fault(exc, conf, environ)

@@ -125,19 +125,11 @@ class Router:
             method = "GET"  # of the root and version documents only
         route = place.methods.get(method) or place.methods.get(ANY_METHOD)
         if route is None:
-            raise MethodNotAllowed(sorted(place.methods))
+            raise RouterError(405, allow=sorted(place.methods))
         _check_idents(arguments)
         if minor < route.since:
             raise _gate(route, minor)
         return route, arguments
-
-
-class MethodNotAllowed(RouterError):
-    """The path exists, the method does not."""
-
-    def __init__(self, allowed: list[str]) -> None:
-        super().__init__(405)
-        self.allowed = allowed
 
 
 def _check_idents(arguments: Mapping[str, str]) -> None:

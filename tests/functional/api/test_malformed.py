@@ -13,6 +13,8 @@ import pytest
 
 from ironic_rs.api.router import ANY_METHOD, Route
 from ironic_rs.api.routes import ROUTES
+from ironic_rs.db import nodes
+from ironic_rs.domain import fields
 from tests.functional.api.harness import Client
 
 BAD_SEGMENTS = (
@@ -102,9 +104,10 @@ def routes() -> list[Any]:
     return [pytest.param(r, id=f"{r.method} {r.path}") for r in ROUTES]
 
 
-@pytest.fixture
-def filled(api: Client) -> Client:
+@pytest.fixture(scope="module")
+def filled(shared_api: Client) -> Client:
     """An API with one of most things."""
+    api = shared_api
     assert api.post("/v1/nodes", {"driver": "fake-hardware", "name": "n1"}).status == 201
     node = api.get("/v1/nodes/n1").body["uuid"]
     group = api.post("/v1/portgroups", {"node_uuid": node, "name": "pg1"})
@@ -168,8 +171,6 @@ KEYS = {
 def test_bad_values_of_documents_are_client_errors(
     method: str, path: str, document: dict[str, Any], filled: Client
 ) -> None:
-    from ironic_rs.domain import fields
-
     keys = set(document) | {"bogus", "\x00"}
     if path in KEYS:
         keys |= set(fields.TABLES[KEYS[path]].by_name)
@@ -189,16 +190,28 @@ def test_bad_values_of_documents_are_client_errors(
     ],
 )
 def test_bad_patches_are_client_errors(path: str, resource: str, filled: Client) -> None:
-    from ironic_rs.domain import fields
+    collection, name = path.rsplit("/", 1)
+    path = f"{collection}/{filled.get(path).body['uuid']}"
+    try:
+        _patch_badly(filled, path, resource)
+    finally:
+        if resource != "chassis":
+            restored = filled.patch(path, [{"op": "add", "path": "/name", "value": name}])
+            assert restored.status == 200, restored.body
 
+
+def _patch_badly(filled: Client, path: str, resource: str) -> None:
     for name in sorted(fields.TABLES[resource].by_name):
-        for op in ("add", "replace", "remove"):
-            for tail in ("", "/x", "/-", "/0", "/x/y"):
-                for value in BAD_VALUES[: 3 if tail else None]:
-                    patch = [{"op": op, "path": f"/{name}{tail}", "value": value}]
-                    _ok(filled.patch(path, patch), patch)
-                    if op == "remove":
-                        break
+        patches = [
+            {"op": op, "path": f"/{name}{tail}", "value": value}
+            for op in ("add", "replace")
+            for tail, values in (("", BAD_VALUES), ("/x", BAD_VALUES[:2]), ("/-/0", BAD_VALUES[:1]))
+            for value in values
+            if op == "add" or tail
+        ]
+        patches += [{"op": "remove", "path": f"/{name}{tail}"} for tail in ("/x", "")]
+        for patch in patches:
+            _ok(filled.patch(path, [patch]), patch)
 
 
 STEPS: tuple[Any, ...] = (
@@ -222,10 +235,9 @@ STEPS: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("steps", STEPS, ids=repr)
 def test_bad_clean_steps_are_client_errors(steps: Any, filled: Client) -> None:
-    from ironic_rs.db import nodes
-
     node = nodes.get_by_ident("n1")
-    nodes.update(node, {"provision_state": "manageable"}, fence=None)
+    reset = {"provision_state": "manageable", "maintenance": False, "reservation": None}
+    nodes.update(node, reset, fence=None)
     body = {"target": "clean", "clean_steps": steps}
     answer = filled.put("/v1/nodes/n1/states/provision", body)
     assert answer.status == 400, answer.body
@@ -237,7 +249,7 @@ def test_large_bodies_are_refused_by_path(api: Client) -> None:
     assert (answer.status, answer.body["faultcode"]) == (413, "Client")
     assert "1024 KiB" in answer.body["faultstring"]
     # These two may be larger.
-    assert api.put("/v1/nodes/n1/states/provision", raw=large).status == 400
+    assert api.put("/v1/nodes/n2/states/provision", raw=large).status == 400
     assert api.post("/v1/continue_inspection", raw=large).status == 400
 
 

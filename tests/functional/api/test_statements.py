@@ -1,0 +1,125 @@
+"""How many SQL statements requests cost (design section 7), and what ORM they use: none."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_rs.db import allocations, chassis, models, nodes, session
+from ironic_rs.db.base import table
+from tests.functional.api.harness import Client
+
+NODES = 1000
+
+
+@pytest.fixture
+def thousand(api: Client) -> Client:
+    """An API over a thousand nodes with traits, half of them in a chassis, all allocated."""
+    rack = chassis.create({})
+    rows = [
+        {
+            "id": n,
+            "uuid": f"00000000-0000-4000-8000-{n:012d}",
+            "name": f"n{n}",
+            "driver": "fake-hardware",
+            "provision_state": "active",
+            "version": "1.44",
+            "driver_info": {"address": "x", "redfish_password": "p"},
+            "properties": {"cpu_arch": "x86_64"},
+            "chassis_id": rack.id if n % 2 else None,
+        }
+        for n in range(1, NODES + 1)
+    ]
+    with session.writer() as connection:
+        connection.execute(sa.insert(table(models.Node)), rows)
+        connection.execute(
+            sa.insert(table(models.NodeTrait)),
+            [{"node_id": row["id"], "trait": "CUSTOM_A"} for row in rows],
+        )
+        connection.execute(
+            sa.insert(table(models.Port)),
+            [
+                {
+                    "uuid": f"10000000-0000-4000-8000-{row['id']:012d}",
+                    "node_id": row["id"],
+                    "address": "52:54:00:{:02x}:{:02x}:{:02x}".format(
+                        0, row["id"] // 256, row["id"] % 256
+                    ),
+                }
+                for row in rows
+            ],
+        )
+    allocation = allocations.create({"resource_class": "x"})
+    node = nodes.get(1)
+    nodes.update(node, {"allocation_id": allocation.id}, fence=None)
+    return api
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/v1/nodes", 1),
+        ("/v1/nodes/detail", 3),
+        ("/v1/nodes?detail=true&conductor=cond-a", 3),
+        ("/v1/nodes?fields=uuid,name,conductor,chassis_uuid,allocation_uuid,traits", 3),
+        (
+            "/v1/nodes?fields=uuid,power_state,target_power_state,provision_state,"
+            "target_provision_state,last_error,maintenance,properties,instance_uuid,traits,"
+            "resource_class&shard=a",
+            2,
+        ),
+        ("/v1/ports", 1),
+        ("/v1/ports/detail", 1),
+    ],
+)
+def test_pages_of_a_thousand_cost_a_few_statements(thousand: Client, path: str, most: int) -> None:
+    with session.count_statements() as counted:
+        answer = thousand.get(path)
+    assert answer.status == 200
+    assert counted.count <= most, counted.statements
+    if "shard" not in path:
+        (rows,) = (value for key, value in answer.body.items() if key != "next")
+        assert len(rows) == NODES
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/v1/nodes/n1", 3),
+        ("/v1/nodes/n1?fields=name", 1),
+        ("/v1/nodes/n1/states", 1),
+        ("/v1/nodes/n1/traits", 2),
+        ("/v1/nodes/n1/ports", 2),
+        ("/v1/nodes/n1/history", 2),
+        ("/v1/drivers", 1),
+        ("/v1/drivers/fake-hardware", 1),
+        ("/v1/conductors", 1),
+        ("/v1/chassis", 1),
+        ("/", 0),
+    ],
+)
+def test_single_reads_cost_a_few_statements(thousand: Client, path: str, most: int) -> None:
+    with session.count_statements() as counted:
+        assert thousand.get(path).status == 200
+    assert counted.count <= most, counted.statements
+
+
+def test_a_heartbeat_that_changes_nothing_costs_the_api_one_read(api: Client) -> None:
+    assert api.post("/v1/nodes", {"driver": "fake-hardware", "name": "n1"}).status == 201
+    with session.count_statements() as counted:
+        api.post(
+            "/v1/heartbeat/n1",
+            {"callback_url": "https://192.0.2.1:1", "agent_token": "x", "agent_version": "1"},
+        )
+    reads = [
+        s for s in counted.statements if "driver_internal_info" in s and "reservation" not in s
+    ]
+    assert len(reads) == 1, counted.statements
+
+
+def test_computed_fields_of_a_page_are_right(thousand: Client) -> None:
+    rows = thousand.get("/v1/nodes/detail?limit=2").body["nodes"]
+    assert [row["chassis_uuid"] is not None for row in rows] == [True, False]
+    assert [row["allocation_uuid"] is not None for row in rows] == [True, False]
+    assert [row["conductor"] for row in rows] == ["cond-a", "cond-a"]
+    assert [row["traits"] for row in rows] == [["CUSTOM_A"], ["CUSTOM_A"]]
