@@ -46,6 +46,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server_version = "ironic-rs"
     sys_version = ""
     timeout = IDLE_TIMEOUT
+    # Head and body leave in two packets: without this the second waits 40 ms.
+    disable_nagle_algorithm = True
     server: _Server
 
     def do_GET(self) -> None:

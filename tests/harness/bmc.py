@@ -361,6 +361,8 @@ def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body leave in two packets: without this the second waits 40 ms.
+    disable_nagle_algorithm = True
     owner: Bmc
 
     def setup(self) -> None:

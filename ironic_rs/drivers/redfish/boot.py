@@ -71,12 +71,14 @@ class RedfishVirtualMediaBoot(BootInterface):
                 "the local disk only."
             )
         mode = ramdisk.mode(node)
-        if ramdisk.iso(node, mode) is None:
+        prebuilt = ramdisk.iso(node, mode)
+        if prebuilt is None:
             _kernel_and_ramdisk(node, mode)
             ramdisk.kernel_parameters(node, CONF.redfish.kernel_append_params)
             if bootmode.effective(node) == bootmode.UEFI:
                 _esp(node)
-        _base_url(node)
+        if prebuilt is None or not _left_to_bmc(prebuilt):
+            _base_url(node)
         _wanted_protocol(node)
 
     def validate_rescue(self, task: Task) -> None:
@@ -305,10 +307,15 @@ def _fetch(source: str | Path, place: Path) -> Path:
     return cache.boot_files().fetch(source, place).path
 
 
+def _left_to_bmc(href: str) -> bool:
+    """Tell whether the BMC fetches a boot ISO from where it is."""
+    from_web = urlsplit(href).scheme.lower() in ("http", "https")
+    return from_web and CONF.deploy.ramdisk_image_download_source == "http"
+
+
 def _publish(node: models.Node, href: str) -> str:
     """Return a URL of a boot ISO that somebody else built, for the BMC to fetch."""
-    scheme = urlsplit(href).scheme.lower()
-    if CONF.deploy.ramdisk_image_download_source == "http" and scheme in ("http", "https"):
+    if _left_to_bmc(href):
         return href
     url = publisher.url_of(iso_name(node), SUBDIR, node.driver_info.get("external_http_url"))
     with publisher.publishing(iso_name(node), SUBDIR, CONF.redfish.file_permission) as target:

@@ -68,10 +68,14 @@ class Connector(sushy.connector.Connector):
         #: The last operation got no answer at all.
         self.silent = False
 
-    def operation(self, budget: float | None = None) -> AbstractContextManager[transport.Operation]:
+    def operation(
+        self, budget: float | None = None, attempts: int | None = None
+    ) -> AbstractContextManager[transport.Operation]:
         """Give all requests of the block one deadline; an inner block joins the outer.
 
         :param budget: seconds of silence; default ``[redfish]operation_timeout``.
+        :param attempts: tries without an answer; default
+            ``[redfish]connection_attempts``, one for a BMC that was silent last time.
         """
 
         def make() -> transport.Operation:
@@ -79,8 +83,8 @@ class Connector(sushy.connector.Connector):
             seconds = budget or redfish.operation_timeout
             if not seconds:
                 seconds = max(redfish.connect_timeout, redfish.read_timeout)
-            attempts = 1 if self.silent else redfish.connection_attempts
-            return transport.Operation(seconds, attempts)
+            tries = attempts or (1 if self.silent else redfish.connection_attempts)
+            return transport.Operation(seconds, tries)
 
         return transport.operating(self, make)
 

@@ -152,7 +152,7 @@ class Bmc:
         try:
             # Without a session there is nothing to log out of, and nothing is sent.
             if root is not None and root._auth is not None and not self.connector.silent:
-                with self.connector.operation(LOGOUT_BUDGET):
+                with self.connector.operation(LOGOUT_BUDGET, attempts=1):
                     root._auth.close()
         except Exception as exc:
             LOG.debug("Could not log out of the BMC at %s: %s", self.key.address, exc)

@@ -276,6 +276,14 @@ class TestValidate:
         task.node.driver_info["deploy_iso"] = "http://192.0.2.1/x.iso"
         boot.validate(task)
 
+    def test_passes_without_web_server_when_the_bmc_fetches_the_iso(self, task, boot, config):
+        config("deploy", http_url=None, ramdisk_image_download_source="http")
+        task.node.driver_info["deploy_iso"] = "http://192.0.2.1/x.iso"
+        boot.validate(task)
+        task.node.driver_info["deploy_iso"] = "file:///x.iso"
+        with pytest.raises(errors.MissingParameterValue, match="http_url"):
+            boot.validate(task)
+
     @pytest.mark.parametrize(
         ("option", "complaint"),
         [
