@@ -135,7 +135,7 @@ def test_retries_while_another_host_holds_the_lock(
         if len(pauses) == 2:
             nodes.release(node.id, "cond-b")
 
-    monkeypatch.setattr("ironic_rs.conductor.task.time.sleep", sleep)
+    monkeypatch.setattr("ironic_rs.conductor.lock.time.sleep", sleep)
     with acquire(conductor, node) as task:
         assert not task.shared
     assert len(pauses) == 2
@@ -686,10 +686,10 @@ def test_overtaking_a_task_that_lets_go_is_no_loss(
 
     def overtaken(node_id: int, host: str) -> None:
         release(node_id, host)
-        monkeypatch.setattr("ironic_rs.conductor.task.db_nodes.release", release)
+        monkeypatch.setattr("ironic_rs.conductor.lock.db_nodes.release", release)
         overtaking.append(acquire(conductor, node, retry=False))
 
-    monkeypatch.setattr("ironic_rs.conductor.task.db_nodes.release", overtaken)
+    monkeypatch.setattr("ironic_rs.conductor.lock.db_nodes.release", overtaken)
     acquire(conductor, node).release()
     assert "LockLost" not in caplog.text
     assert conductor.tasks.book.is_holder(node.uuid, overtaking[0])
@@ -834,7 +834,7 @@ def test_lock_that_cannot_be_released_is_left_for_the_orphan_check(
 
     monkeypatch.setattr("ironic_rs.conductor.outage.OUTAGE_SECONDS", 0)
     with acquire(conductor, node), monkeypatch.context() as patch:
-        patch.setattr("ironic_rs.conductor.task.db_nodes.release", release)
+        patch.setattr("ironic_rs.conductor.lock.db_nodes.release", release)
         conductor.tasks.book._holders[node.uuid].release()  # type: ignore[attr-defined]
     assert stored(node).reservation == "cond-a"
     assert not conductor.tasks.book.is_held(node.uuid)

@@ -96,7 +96,7 @@ def test_heartbeat_between_the_query_and_the_lock_wins(
         nodes.touch_provisioning(node.id)
         return reserve(ident, host)
 
-    monkeypatch.setattr("ironic_rs.conductor.task.db_nodes.reserve", late_heartbeat)
+    monkeypatch.setattr("ironic_rs.conductor.lock.db_nodes.reserve", late_heartbeat)
     timeouts.check(conductor, DEPLOY)
     assert stored(node).provision_state == states.DEPLOYWAIT
     assert stored(node).reservation is None
@@ -113,7 +113,7 @@ def test_state_that_moved_between_the_query_and_the_lock_is_left_alone(
         nodes.update(node, {"provision_state": states.DEPLOYHOLD}, fence=None)
         return reserve(ident, host)
 
-    monkeypatch.setattr("ironic_rs.conductor.task.db_nodes.reserve", moved)
+    monkeypatch.setattr("ironic_rs.conductor.lock.db_nodes.reserve", moved)
     timeouts.check(conductor, DEPLOY)
     assert stored(node).provision_state == states.DEPLOYHOLD
 
