@@ -878,7 +878,7 @@ def test_adopt_leaves_locks_in_use_alone(conductor: Conductor, make_node: MakeNo
 def test_purposes_are_logged(
     conductor: Conductor, make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "ironic_rs.conductor.task")
+    caplog.set_level(logging.DEBUG, "ironic_rs.conductor.lock")
     with acquire(conductor, make_node(), purpose="node update"):
         pass
     assert "locked for: node update" in caplog.text
