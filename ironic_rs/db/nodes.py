@@ -34,13 +34,13 @@ __all__ = [
     "get_by_ident",
     "get_by_instance",
     "release",
-    "release_dead",
     "remove_traits",
     "reserve",
     "save",
     "select",
     "set_traits",
     "shard_counts",
+    "take_over_lock",
     "touch_provisioning",
     "traits_of",
     "update",
@@ -487,9 +487,12 @@ def release(connection: Connection, node_id: int, host: str) -> None:
 
 
 @session.writes_once
-def release_dead(connection: Connection, node_id: int, dead_host: str) -> bool:
-    """Free a node that a dead conductor holds; False when it holds it no more."""
-    statement = sa.update(_nodes).where(_fenced(node_id, dead_host)).values(reservation=None)
+def take_over_lock(connection: Connection, node_id: int, dead_host: str, host: str) -> bool:
+    """Move the lock of a dead conductor to ``host``; False when it holds it no more.
+
+    In one statement: at no moment is a node in a transient state without an owner.
+    """
+    statement = sa.update(_nodes).where(_fenced(node_id, dead_host)).values(reservation=host)
     return connection.execute(statement).rowcount == 1
 
 

@@ -518,7 +518,7 @@ class TestLock:
 
     def test_a_lost_lock_writes_nothing(self):
         node = nodes.reserve(make_node().id, HOST)
-        assert nodes.release_dead(node.id, HOST)
+        nodes.release(node.id, HOST)
         for holder in (None, OTHER):
             if holder:
                 nodes.reserve(node.id, holder)
@@ -555,12 +555,13 @@ class TestLock:
         assert (stored.power_state, stored.traits) == ("power on", ["CUSTOM_A"])
         nodes.destroy(node.id, fence=HOST)
 
-    def test_a_dead_hosts_lock_is_released_by_compare_and_set(self):
+    def test_a_dead_hosts_lock_is_taken_over_by_compare_and_set(self):
         node = make_node(reservation=OTHER)
-        assert not nodes.release_dead(node.id, HOST)
+        assert not nodes.take_over_lock(node.id, "gone", HOST)
         assert nodes.get(node.id).reservation == OTHER
-        assert nodes.release_dead(node.id, OTHER)
-        assert not nodes.release_dead(node.id, OTHER)
+        assert nodes.take_over_lock(node.id, OTHER, HOST)
+        assert nodes.get(node.id).reservation == HOST
+        assert not nodes.take_over_lock(node.id, OTHER, HOST)
 
     def test_a_restart_frees_exactly_its_own_nodes(self):
         mine = make_node(reservation="host_1")

@@ -2,7 +2,7 @@
 
 Three ways to lose a worker, one check:
 
-* the conductor died: its reservation is released by compare-and-set;
+* the conductor died: its reservation is moved here by compare-and-set;
 * this conductor could not end a worker properly (the database was away, the
   self-fence had tripped): the node is still reserved here, and no task holds it;
 * a node rests in a transient state without any reservation.
@@ -45,7 +45,7 @@ class OrphanCheck:
 
     def run(self, conductor: Conductor) -> None:
         """One pass over all three kinds of orphans."""
-        release_dead_locks(conductor)
+        take_over_dead_locks(conductor)
         adopt_own_locks(conductor)
         self._fail_strays(conductor)
 
@@ -61,7 +61,7 @@ class OrphanCheck:
         )
 
 
-def release_dead_locks(conductor: Conductor) -> None:
+def take_over_dead_locks(conductor: Conductor) -> None:
     """Free the nodes that dead conductors hold, and fail what ran on them."""
     dead = set(db_conductors.offline_hosts())
     if conductor.host in dead:
@@ -74,13 +74,10 @@ def release_dead_locks(conductor: Conductor) -> None:
 
     def one(row: Row) -> None:
         host = row["reservation"]
-        if not db_nodes.release_dead(row["id"], host):
+        if not db_nodes.take_over_lock(row["id"], host, conductor.host):
             return
-        LOG.warning("Node %s: lock of the dead conductor %s released", row["uuid"], host)
-        with conductor.tasks.acquire(
-            admin_context(), row["uuid"], purpose="node take over", load_driver=False
-        ) as task:
-            _settle(task, f"conductor {host}, which worked on it, is not alive any more")
+        LOG.warning("Node %s: lock of the dead conductor %s taken over", row["uuid"], host)
+        _settle_own(conductor, row, f"conductor {host}, which worked on it, is not alive any more")
 
     for_each(conductor, rows, lambda row: _tolerant(row["uuid"], lambda: one(row)))
 
@@ -89,19 +86,24 @@ def adopt_own_locks(conductor: Conductor) -> None:
     """Settle the nodes that are reserved here while no task holds them."""
     rows = db_nodes.select(["id", "uuid"], {"reservation": conductor.host})
 
-    def one(row: Row) -> None:
-        task = conductor.tasks.adopt(admin_context(), row["uuid"], row["id"])
-        if task is None:
-            return
-        LOG.warning("Node %s is reserved here without a worker, releasing it", row["uuid"])
-        with task:
-            _settle(task, "its worker ended without recording the result")
-
     for_each(
         conductor,
         [row for row in rows if not conductor.tasks.book.is_held(row["uuid"])],
-        lambda row: _tolerant(row["uuid"], lambda: one(row)),
+        lambda row: _tolerant(
+            row["uuid"],
+            lambda: _settle_own(conductor, row, "its worker ended without recording the result"),
+        ),
     )
+
+
+def _settle_own(conductor: Conductor, row: Row, reason: str) -> None:
+    """Settle and release a node that is reserved here while no task holds it."""
+    task = conductor.tasks.adopt(admin_context(), row["uuid"], row["id"])
+    if task is None:
+        return
+    LOG.warning("Node %s is reserved here without a worker: %s", row["uuid"], reason)
+    with task:
+        _settle(task, reason)
 
 
 def _tolerant(uuid: str, action: Any) -> None:

@@ -377,7 +377,7 @@ def test_event_that_cannot_be_saved_is_undone_in_memory(
 ) -> None:
     node = make_node(states.AVAILABLE, last_error="old")
     with acquire(conductor, node) as task:
-        nodes.release_dead(node.id, "cond-a")
+        nodes.release(node.id, "cond-a")
         with pytest.raises(errors.LockLost):
             task.event("deploy", callback=lambda: None)
         assert task.node.provision_state == states.AVAILABLE
@@ -586,7 +586,7 @@ def test_worker_may_delete_its_node(
 
 def steal(node: models.Node, by: str | None = "cond-b") -> None:
     """What other conductors do to a lock of a dead one."""
-    assert nodes.release_dead(node.id, "cond-a")
+    nodes.release(node.id, "cond-a")
     if by:
         nodes.reserve(node.id, by)
 

@@ -143,7 +143,7 @@ class TestDeadConductor:
         task = conductor.tasks.acquire(admin_context(), node.uuid)
         die("cond-a")
         die("cond-b")
-        orphans.release_dead_locks(conductor)
+        orphans.take_over_dead_locks(conductor)
         assert "heartbeat of this conductor cond-a is late" in caplog.text
         assert stored(node).reservation == "cond-a"
         task.release()
@@ -154,26 +154,33 @@ class TestDeadConductor:
         CONF.set_override("periodic_max_workers", 1, group="conductor")
         die("cond-b")
         made = [make_node(states.DEPLOYING, reservation="cond-b") for _ in range(3)]
-        real = nodes.release_dead
+        real = nodes.take_over_lock
 
-        def release_dead(node_id: int, host: str) -> bool:
-            done = real(node_id, host)
-            if node_id == made[0].id:
-                nodes.reserve(node_id, "cond-c")
-            return done
+        def take_over_lock(node_id: int, dead: str, host: str) -> bool:
+            return real(node_id, dead, "cond-c" if node_id == made[0].id else host)
 
-        monkeypatch.setattr(orphans.db_nodes, "release_dead", release_dead)
+        monkeypatch.setattr(orphans.db_nodes, "take_over_lock", take_over_lock)
         OrphanCheck().run(conductor)
         assert stored(made[0]).reservation == "cond-c"
         assert [stored(node).provision_state for node in made[1:]] == [states.DEPLOYFAIL] * 2
+
+    def test_a_survivor_that_dies_before_it_settles_the_node_leaves_it_locked(
+        self, conductor: Conductor, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        die("cond-b")
+        node = make_node(states.AVAILABLE, reservation="cond-b", target_power_state="power on")
+        monkeypatch.setattr(conductor.tasks, "adopt", lambda *_: None)
+        orphans.take_over_dead_locks(conductor)
+        # So the next one finds it by its own death, pending power action included.
+        assert stored(node).reservation == "cond-a"
 
     def test_lock_released_by_another_conductor_is_not_touched(
         self, conductor: Conductor, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         die("cond-b")
         node = make_node(states.DEPLOYING, reservation="cond-b")
-        monkeypatch.setattr(orphans.db_nodes, "release_dead", lambda *_: False)
-        orphans.release_dead_locks(conductor)
+        monkeypatch.setattr(orphans.db_nodes, "take_over_lock", lambda *_: False)
+        orphans.take_over_dead_locks(conductor)
         assert stored(node).provision_state == states.DEPLOYING
 
 
