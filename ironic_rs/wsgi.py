@@ -8,7 +8,18 @@ Source: specification operations.md sections 1 and 10.
 
 from __future__ import annotations
 
-from ironic_rs.api import app
-from ironic_rs.conf import loading
+from ironic_rs.service import backend
 
-application = app.build(app.services(loading.read([], "ironic-rs-api")))
+backend.activate()
+
+from ironic_rs.api import app  # noqa: E402
+from ironic_rs.conf import loading  # noqa: E402
+
+conf = loading.read([], "ironic-rs-api")
+if conf.rpc_transport == "none":
+    raise loading.ConfigurationError(
+        "[DEFAULT]rpc_transport = none works inside one process only: run ironic-rs instead of a "
+        "WSGI container, or set rpc_transport = oslo"
+    )
+backend.announce()
+application = app.build(app.services(conf))
