@@ -59,7 +59,6 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
         )[0]
         sock = socket.socket(family, kind, proto)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if family == socket.AF_INET6 and host == "::":
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         sock.bind(address)
@@ -163,6 +162,9 @@ class _Server(wsgi.Server):
         # Another process may take the connection that woke this one up: accepting
         # must never wait.
         self.socket.setblocking(False)
+        if self.socket.family != socket.AF_UNIX:
+            # Inherited by connections: head and body of an answer are two writes.
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connections = connections.ConnectionManager(self)
         self.requests.start()
         self.ready = True
