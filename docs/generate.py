@@ -45,8 +45,13 @@ LIBRARIES = (
 
 
 def library_options() -> str:
-    """Names of all options that the libraries register, for ``conf/compat.py``."""
-    names: set[str] = set()
+    """Names of all options that the libraries register, for ``conf/compat.py``.
+
+    Names that the table has stay: an operator's file may configure a library, such as
+    keystonemiddleware, that is not installed here.
+    """
+    table = ROOT / "ironic_rs" / "conf" / "library_options.txt"
+    names = {line for line in table.read_text().splitlines() if not line.startswith("#")}
     for entry in metadata.entry_points(group="oslo.config.opts"):
         if entry.name.startswith(LIBRARIES):
             for group, options in entry.load()():
