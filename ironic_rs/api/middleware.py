@@ -29,7 +29,7 @@ from oslo_middleware import basic_auth, request_id
 from oslo_middleware import exceptions as middleware_errors
 
 from ironic_rs.api import microversions
-from ironic_rs.domain import errors
+from ironic_rs.domain import errors, secrets
 
 LOG = logging.getLogger(__name__)
 REQUEST_LOG = logging.getLogger("ironic_rs.api.requests")
@@ -98,9 +98,9 @@ def _client(environ: dict[str, Any]) -> str:
 
 def _target(environ: dict[str, Any]) -> str:
     query = environ.get("QUERY_STRING")
-    # Both come from the client: one request is one line of the log.
     target = f"{environ['PATH_INFO']}?{query}" if query else environ["PATH_INFO"]
-    return ascii(target)[1:-1]
+    # It comes from the client: one request is one line of the log, without secrets.
+    return ascii(secrets.mask_text(target))[1:-1]
 
 
 class OnPath:

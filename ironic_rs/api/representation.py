@@ -43,13 +43,15 @@ class Resource:
     :param shown: fields whose stored value is not what is shown (masked, or named
         otherwise in old versions); gets the value and the minor version.
     :param selectable: letter of the fields that ``fields=`` may name.
-    :param only_without_fields: fields that ``fields=`` can not ask for.
+    :param left_out: fields that ``fields=`` may name before their version, without
+        effect.
     """
 
     table: Table
     computed: Mapping[str, Computed] = field(default_factory=dict)
     shown: Mapping[str, Callable[[Any, int], Any]] = field(default_factory=dict)
     selectable: str = "LD"
+    left_out: frozenset[str] = frozenset()
 
     def names(self, flag: str, minor: int) -> tuple[str, ...]:
         """Return the fields with a letter of ``use`` that exist at this version."""
@@ -69,13 +71,14 @@ class Resource:
                 f"{', '.join(sorted(self._selectable(known, minor)))}."
             )
         newer = [n for n in asked if n in known and known[n].since > minor]
+        chosen = [n for n in asked if n != "links" and n not in newer]
+        newer = [n for n in newer if n not in self.left_out]
         if newer:
             raise errors.NotAcceptable(
                 f"Field(s) {', '.join(newer)} need a newer API version "
                 f"({', '.join(f'1.{known[n].since}' for n in newer)}); "
                 f"the request uses 1.{minor}."
             )
-        chosen = [n for n in asked if n != "links"]
         if "links" in self.table.by_name:
             chosen.append("links")
         return tuple(chosen)

@@ -28,6 +28,7 @@ PORT = Resource(
         "portgroup_uuid": Computed(("portgroup_uuid",), lambda row, _: row["portgroup_uuid"]),
     },
     shown={"local_link_connection": link_connection.shown},
+    left_out=frozenset({"internal_info"}),
 )
 
 FILTERS = (

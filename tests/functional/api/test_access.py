@@ -208,6 +208,15 @@ def test_each_request_is_one_line_of_the_log(
     assert record.getMessage().startswith("192.0.2.7 - GET /v1/nodes?limit=1%0aforged - 400 (")
 
 
+def test_secrets_of_the_query_are_not_logged(
+    lonely: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "ironic_rs.api.requests"):
+        lonely.put("/v1/nodes/n1/states/provision?target=rescue&rescue_password=canary")
+    assert "canary" not in caplog.text
+    assert "PUT /v1/nodes/n1/states/provision" in caplog.text
+
+
 def test_ramdisk_endpoints_can_be_closed(conf: Any, api: Client) -> None:
     conf.set_override("enable_ramdisk_endpoints", False, group="api")
     assert api.get("/v1/lookup?addresses=x").status == 403
