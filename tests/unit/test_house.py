@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -56,19 +57,17 @@ def imports_of(module: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-@cache
-def third_party() -> frozenset[str]:
-    """Return the top-level names outside of the library and the package that we import."""
-    tops = {name.partition(".")[0] for module in MODULES for name in imports_of(module)}
-    return frozenset(tops - sys.stdlib_module_names - {"ironic_rs"})
+def third_party(modules: Iterable[Path] = MODULES) -> set[str]:
+    """Return the top-level names outside of the library and ourselves that modules import."""
+    tops = {name.partition(".")[0] for module in modules for name in imports_of(module)}
+    return tops - sys.stdlib_module_names - {"ironic_rs", "tests"}
 
 
 def declared() -> set[str]:
     """Return normalised names of the distributions that pyproject.toml asks for at run time."""
     optional = PROJECT["optional-dependencies"]
-    of_extras = [
-        item for extra in optional if extra not in {"test", "lint"} for item in optional[extra]
-    ]
+    extras = set(optional) - {"benchmarks", "docs", "lint", "test"}
+    of_extras = [item for extra in extras for item in optional[extra]]
     return {normalised(item) for item in PROJECT["dependencies"] + of_extras}
 
 
@@ -92,7 +91,7 @@ def test_there_is_no_room_for_everything():
 
 def test_nothing_of_the_reference_implementation_is_imported():
     forbidden = {"ironic", "ironic_lib", "ironic_inspector", "ironic_python_agent"}
-    assert third_party() & forbidden == set()
+    assert third_party(MODULES + sorted((ROOT / "tests").rglob("*.py"))) & forbidden == set()
 
 
 def test_every_imported_library_is_declared():
@@ -101,6 +100,20 @@ def test_every_imported_library_is_declared():
         top
         for top in third_party()
         if not {normalised(name) for name in distributions.get(top, [top])} & declared()
+    }
+    assert undeclared == set()
+
+
+def test_every_library_that_a_test_imports_is_declared():
+    distributions = metadata.packages_distributions()
+    of_extras = {
+        normalised(item) for extra in PROJECT["optional-dependencies"].values() for item in extra
+    }
+    undeclared = {
+        top
+        for top in third_party((ROOT / "tests").rglob("*.py"))
+        if not {normalised(name) for name in distributions.get(top, [top])}
+        & (declared() | of_extras)
     }
     assert undeclared == set()
 
