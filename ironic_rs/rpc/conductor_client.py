@@ -64,12 +64,13 @@ class ConductorClient:
         :raises NoValidHost: no conductor of the group serves the driver.
         :raises TemporaryFailure: no conductor is alive.
         """
+        driver, group = _field(node, "driver"), _field(node, "conductor_group")
         try:
-            return self._ring.host_for(
-                _field(node, "driver"), _field(node, "conductor_group"), _field(node, "uuid")
-            )
+            return self._ring.host_for(driver, group, _field(node, "uuid"))
         except errors.DriverNotFound as exc:
-            failed = errors.NoValidHost(reason=f"no conductor serves driver {exc}")
+            failed = errors.NoValidHost(
+                reason=f"no conductor of group '{group or ''}' serves driver {driver}."
+            )
             failed.code = code
             raise failed from exc
 
