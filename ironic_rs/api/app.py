@@ -26,6 +26,8 @@ from ironic_rs.rpc.ring import HashRing
 
 WSGIApplication = Any
 
+_JSON = "application/json"
+
 
 class ApiRequest(webob.Request):
     """A request whose body is read once, within the limits.
@@ -51,7 +53,7 @@ class Root:
     def __init__(self, services: call.Services) -> None:
         self._services = services
 
-    @pecan.expose(content_type="application/json")
+    @pecan.expose(content_type=_JSON)
     def serve(self, request: ApiRequest, response: webob.Response) -> webob.Response:
         """Run the handler of the routed request and fill the response."""
         conf = self._services.conf
@@ -67,20 +69,25 @@ class Root:
             context=request.context["context"],
             base=_link_base(conf, request),
         )
-        result = route.handler(current)
-        reply = result if isinstance(result, call.Reply) else call.Reply(result)
-        response.status_int = reply.status or route.success
-        if reply.raw is not None:
-            response.body = reply.raw
-            response.headers["Content-Type"] = "application/octet-stream"
-        elif reply.body is not None:
-            response.body = body.dump(reply.body)
-            response.headers["Content-Type"] = "application/json"
-        else:
+        with current.turn():
+            answer = _encoded(route.handler(current))
+        response.status_int = answer.status or route.success
+        if answer.content is None:
             response.headers.pop("Content-Type", None)
-        if reply.location is not None:
-            response.headers["Location"] = current.url(reply.location)
+        else:
+            response.body = answer.content
+            response.headers["Content-Type"] = answer.content_type
+        if answer.location is not None:
+            response.headers["Location"] = current.url(answer.location)
         return response
+
+
+def _encoded(result: Any) -> call.Reply:
+    """Return what a handler returned as bytes; the documents are free from then on."""
+    reply = result if isinstance(result, call.Reply) else call.Reply(result)
+    if reply.body is None:
+        return reply
+    return call.Reply(status=reply.status, content=body.dump(reply.body), location=reply.location)
 
 
 class Application(ExplicitPecan):
@@ -117,12 +124,17 @@ class ApiHook(hooks.PecanHook):
         self._conf = services.conf
 
     def on_route(self, state: Any) -> None:
-        environ = state.request.environ
+        request = state.request
+        environ = request.environ
         highest = microversions.maximum(self._conf.pin_release_version)
-        context = state.request.context
+        context = request.context
         context["highest"] = highest
         context["minor"] = microversions.negotiate(environ, highest)
         context["context"] = _request_context(environ)
+        if environ.get("HTTP_ACCEPT") and not request.accept.acceptable_offers([_JSON]):
+            raise errors.RouterError(406, f"Only {_JSON} is offered.")
+        # Pecan need not negotiate it again.
+        request.pecan["content_type"] = _JSON
 
     def on_error(self, state: Any, exc: Exception) -> webob.Response:
         return errors.response(exc, self._conf, state.request.environ)

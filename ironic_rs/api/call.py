@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,12 +22,18 @@ if TYPE_CHECKING:
     from ironic_rs.rpc.ring import HashRing
 
 
+_LARGE_PAGE = 100
+_LARGE_PAGES_AT_ONCE = 2
+
+
 @dataclass
 class Services:
     """What handlers use of the rest of the product.
 
     :param driver_cache: answers of conductors about drivers, for the life of the
         process, by (method, driver).
+    :param pages: held while a large page is made: many at once would only wait for
+        each other's CPU time, each with its rows in memory.
     """
 
     conf: cfg.ConfigOpts
@@ -33,20 +41,24 @@ class Services:
     ring: HashRing
     enforcer: policy.Enforcer = field(default_factory=policy.Permissive)
     driver_cache: dict[tuple[str, str], Any] = field(default_factory=dict)
+    pages: threading.Semaphore = field(
+        default_factory=lambda: threading.Semaphore(_LARGE_PAGES_AT_ONCE)
+    )
 
 
 @dataclass(frozen=True)
 class Reply:
     """An answer that is not just the route's status with a JSON document.
 
-    :param body: a JSON value; None is an empty body.
-    :param raw: bytes to send instead of JSON.
+    :param body: a JSON value; None is an empty body, or ``content``.
+    :param content: bytes to send as they are.
     :param location: path below the link base for the Location header.
     """
 
     body: Any = None
     status: int | None = None
-    raw: bytes | None = None
+    content: bytes | None = None
+    content_type: str = "application/json"
     location: str | None = None
 
 
@@ -116,6 +128,12 @@ class Call:
     @property
     def conductors(self) -> ConductorClient:
         return self.services.conductors
+
+    def turn(self) -> contextlib.AbstractContextManager[Any]:
+        """Return what has to be held while the answer is made."""
+        if "limit" in self.args and (self.args["limit"] or _LARGE_PAGE + 1) > _LARGE_PAGE:
+            return self.services.pages
+        return contextlib.nullcontext()
 
     def has(self, minor: int) -> bool:
         """Tell whether the request's microversion is at least 1.``minor``."""

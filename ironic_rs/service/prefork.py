@@ -144,6 +144,8 @@ class Workers:
         """
         fds = (self._socket.fileno(), self._lifeline)
         environment = {
+            # Large answers of many threads would each leave a heap of their own behind.
+            "MALLOC_ARENA_MAX": "2",
             **{k: v for k, v in os.environ.items() if not k.startswith("WATCHDOG_")},
             SOCKET_VARIABLE: str(fds[0]),
             LIFELINE_VARIABLE: str(fds[1]),

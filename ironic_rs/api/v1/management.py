@@ -166,5 +166,7 @@ def _passed(answer: dict[str, Any]) -> Reply:
     if answer["async"]:
         return Reply(value, status=202)
     if answer["attach"]:
-        return Reply(raw=value.encode() if isinstance(value, str) else b"", status=200)
-    return Reply(value, status=200) if value is not None else Reply(raw=b"null", status=200)
+        content = value.encode() if isinstance(value, str) else b""
+        return Reply(status=200, content=content, content_type="application/octet-stream")
+    # A value of null is an answer as well.
+    return Reply(value, status=200) if value is not None else Reply(status=200, content=b"null")
