@@ -128,10 +128,18 @@ def api(lonely: Client, conductor: Conductor) -> Client:
 
 
 @pytest.fixture(scope="module")
-def shared_api(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """The same for all tests of a module; for requests that leave little behind."""
+def shared_services(
+    empty_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Services]:
+    """The same, with a conductor, for all tests of a module."""
     transport = DirectTransport()
     with configured(empty_database, tmp_path_factory.mktemp("shared")) as found:
-        client = Client(app.build(services_over(found, transport)))
+        services = services_over(found, transport)
         with conducted(transport):
-            yield client
+            yield services
+
+
+@pytest.fixture(scope="module")
+def shared_api(shared_services: Services) -> Client:
+    """For requests that leave little behind."""
+    return Client(app.build(shared_services))
