@@ -1,12 +1,14 @@
 """Databases and brokers for tests.
 
-The running server on the standard port is used for tests that only need one; a
-test that restarts its server starts its own from the installed package.  Without
-either the test is skipped with the reason; with ``CI=true`` it fails instead.
+The running server on the standard port is used for tests that only need one; without
+it, one is started from the installed package for the life of the test process.  A test
+that restarts its server always has its own.  Without either the test is skipped with
+the reason; with ``CI=true`` it fails instead.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import getpass
 import os
@@ -14,10 +16,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pytest
 
@@ -74,7 +78,7 @@ def _name() -> str:
 def mariadb_database(port: int = 3306) -> Iterator[str]:
     """A fresh database on a MariaDB server; yields its SQLAlchemy URL."""
     if not listens(port):
-        missing(f"no MariaDB server on {HOST}:{port}")
+        port = _for_this_process("mariadb", own_mariadb).port
     pymysql = pytest.importorskip("pymysql")
     name = _name()
     with contextlib.closing(pymysql.connect(host=HOST, port=port, user="root")) as conn:
@@ -91,7 +95,7 @@ def mariadb_database(port: int = 3306) -> Iterator[str]:
 def postgresql_database(port: int = 5432) -> Iterator[str]:
     """A fresh database on a PostgreSQL server; yields its SQLAlchemy URL."""
     if not listens(port):
-        missing(f"no PostgreSQL server on {HOST}:{port}")
+        port = _for_this_process("postgresql", own_postgresql).port
     psycopg = pytest.importorskip("psycopg")
     name, user = _name(), getpass.getuser()
     where = f"host={HOST} port={port} user={user} dbname=postgres"
@@ -108,9 +112,9 @@ def postgresql_database(port: int = 5432) -> Iterator[str]:
 @contextlib.contextmanager
 def rabbit_vhost(port: int = 5672, own: OwnRabbit | None = None) -> Iterator[str]:
     """A fresh virtual host on a RabbitMQ server; yields its transport URL."""
+    if own is None and not listens(port):
+        own = _for_this_process("rabbitmq", own_rabbit)
     port = own.port if own else port
-    if not listens(port):
-        missing(f"no RabbitMQ server on {HOST}:{port}")
     name = _name()
     _rabbitmqctl(own, "add_vhost", name)
     try:
@@ -173,6 +177,23 @@ class OwnServer:
         self.process = None
 
 
+_kept = contextlib.ExitStack()
+_own: dict[str, OwnServer] = {}
+atexit.register(_kept.close)
+
+Server = TypeVar("Server", bound=OwnServer)
+
+
+def _for_this_process(
+    kind: str, make: Callable[[Path], contextlib.AbstractContextManager[Server]]
+) -> Server:
+    """Start a server once; it ends with the test process."""
+    if kind not in _own:
+        folder = Path(_kept.enter_context(tempfile.TemporaryDirectory(prefix=f"{kind}-")))
+        _own[kind] = _kept.enter_context(make(folder))
+    return cast("Server", _own[kind])
+
+
 def _program(name: str, *places: str) -> str:
     found = shutil.which(name) or next((p for p in places if Path(p).exists()), None)
     if found is None:
@@ -213,6 +234,51 @@ def own_mariadb(folder: Path) -> Iterator[OwnServer]:
         ],
         port,
         folder / "mariadb.log",
+        {},
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def own_postgresql(folder: Path) -> Iterator[OwnServer]:
+    """A PostgreSQL server with its data under ``folder``, on a port of its own."""
+    bins = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    initdb = _program("initdb", *(str(place / "initdb") for place in reversed(bins)))
+    daemon = _program("postgres", *(str(place / "postgres") for place in reversed(bins)))
+    data, port = folder / "data", free_port()
+    prefix: list[str] = []
+    if os.getuid() == 0:
+        # PostgreSQL refuses to run as root.
+        shutil.chown(folder, "postgres")
+        prefix = ["runuser", "-u", "postgres", "--"]
+    subprocess.run(
+        [*prefix, initdb, "-D", str(data), "-A", "trust", "-U", getpass.getuser(), "--no-sync"],
+        check=True,
+        capture_output=True,
+        timeout=120,
+        cwd="/",
+    )
+    server = OwnServer(
+        [
+            *prefix,
+            daemon,
+            "-D",
+            str(data),
+            "-p",
+            str(port),
+            "-k",
+            str(folder),
+            "-c",
+            f"listen_addresses={HOST}",
+            "-c",
+            "max_connections=300",
+        ],
+        port,
+        folder / "postgresql.log",
         {},
     )
     server.start()
