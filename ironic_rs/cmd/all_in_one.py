@@ -1,7 +1,8 @@
-"""``ironic-rs``: API and conductor in one process.
+"""``ironic-rs``: API and conductor in one process, which runs without configuration.
 
 Without ``transport_url`` and ``rpc_transport`` in the configuration no message
-broker is used: the API calls the conductor directly.
+broker is used: the API calls the conductor directly.  Without ``auth_strategy`` the
+API is open, and for that reason listens on the loopback interface only.
 
 Source: specification conductor.md section 6.4, operations.md section 1.
 """
@@ -12,10 +13,12 @@ from ironic_rs.service import backend
 
 backend.activate()
 
+import logging  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import NoReturn  # noqa: E402
 
+from oslo_config import cfg  # noqa: E402
 from oslo_utils import netutils  # noqa: E402
 
 from ironic_rs.api import app  # noqa: E402
@@ -26,6 +29,8 @@ from ironic_rs.conf import CONF, loading  # noqa: E402
 from ironic_rs.rpc import transport  # noqa: E402
 from ironic_rs.service import process  # noqa: E402
 from ironic_rs.service.wsgi import WsgiServer  # noqa: E402
+
+LOG = logging.getLogger(__name__)
 
 NAME = "ironic-rs"
 
@@ -63,11 +68,27 @@ def _tell_ramdisks_of_the_api() -> None:
     CONF.set_default("endpoint_override", f"{scheme}://{host}:{api.port}", group="service_catalog")
 
 
+def _open_to_this_host() -> None:
+    """Run without Keystone where nobody asked for it, and within reach of nobody else."""
+    location = CONF.get_location("auth_strategy")
+    address = CONF.get_location("host_ip", group="api")
+    untouched = (cfg.Locations.opt_default, cfg.Locations.set_default)
+    if location.location not in untouched or address.location not in untouched:
+        return
+    CONF.set_default("auth_strategy", "noauth")
+    CONF.set_default("host_ip", "127.0.0.1", group="api")
+    LOG.warning(
+        "[DEFAULT]auth_strategy is not set: the API asks for no credentials, and so listens on "
+        "127.0.0.1 only. Set auth_strategy = http_basic and [api]host_ip to serve other hosts."
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run both; ends the process."""
     loading.load(argv, NAME)
     backend.announce()
     if not transport.is_configured(CONF):
         CONF.set_default("rpc_transport", "none")
+    _open_to_this_host()
     checks.warn(CONF, split=False)
     process.main(NAME, AllInOne, CONF)

@@ -45,10 +45,8 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def elsewhere(tmp_path: Path) -> dict[str, str]:
     """Return an environment with a home of its own, without any configuration file."""
     settings = {
-        "AUTH_STRATEGY": "noauth",
         "ENABLED_BOOT_INTERFACES": "fake",
         "ENABLED_HARDWARE_TYPES": "fake-hardware",
-        "RPC_TRANSPORT": "none",
         "STATE_PATH": str(tmp_path),
     }
     for kind in ("BIOS", "CONSOLE", "FIRMWARE", "INSPECT", "RAID", "RESCUE", "VENDOR"):
@@ -59,7 +57,6 @@ def elsewhere(tmp_path: Path) -> dict[str, str]:
         settings[f"ENABLED_{kind}_INTERFACES"] = "noop"
     return {
         "HOME": str(tmp_path),
-        "OS_API__HOST_IP": servers.HOST,
         "OS_API__PORT": str(servers.free_port()),
         "PATH": os.environ["PATH"],
         **{f"OS_DEFAULT__{name}": value for name, value in settings.items()},

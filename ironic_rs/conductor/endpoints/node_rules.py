@@ -177,7 +177,8 @@ def _resource_class(
 
 def _instance_name(node: models.Node, changed: Mapping[str, Any]) -> None:
     shown = (changed.get("instance_info") or {}).get("display_name")
-    if shown and not node.instance_name:
+    # The column takes a text of 255 characters; a display name may be anything.
+    if isinstance(shown, str) and 0 < len(shown) <= 255 and not node.instance_name:
         node.instance_name = shown
 
 

@@ -242,6 +242,13 @@ def test_loops_of_parents_are_refused(world):
     assert update(world, c, op("replace", "/parent_node", a.uuid)).parent_node == a.uuid
 
 
+@pytest.mark.parametrize("value", [17, ["web"], {"a": 1}, "x" * 256, ""])
+def test_a_display_name_that_is_no_name_is_left_alone(world, value):
+    node = world.node(state=states.ACTIVE)
+    stored = update(world, node, op("add", "/instance_info", {"display_name": value}))
+    assert stored.instance_name is None
+
+
 def test_a_display_name_fills_an_empty_instance_name(world):
     node = world.node()
     stored = update(world, node, op("add", "/instance_info", {"display_name": "web"}))
