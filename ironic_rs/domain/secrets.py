@@ -11,6 +11,7 @@ Source: specification rest-api.md section 8.2 (masking); field case K14.
 from __future__ import annotations
 
 import functools
+import hmac
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -77,3 +78,14 @@ def mask_instance_info(value: Mapping[str, Any]) -> dict[str, Any]:
         if value[key]:
             masked[key] = MASK
     return masked
+
+
+def token_matches(internal_info: Mapping[str, Any], given: str | None) -> bool:
+    """Tell whether ``given`` is the agent token of a node, in constant time (W46).
+
+    :param internal_info: driver_internal_info of the node.
+    """
+    stored = internal_info.get("agent_secret_token")
+    if not stored or given is None:
+        return False
+    return hmac.compare_digest(str(stored).encode(), given.encode(errors="surrogatepass"))

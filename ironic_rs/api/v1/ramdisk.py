@@ -176,6 +176,10 @@ def heartbeat(call: Call) -> None:
         raise errors.NodeNotFound(node=call.path["node"])
     node = rows[0]
     call.authorize()
+    # The conductor checks it again under the lock; what is not from the node's ramdisk
+    # must not even get as far as trying to take that lock.
+    if not secrets.token_matches(node["driver_internal_info"], args["agent_token"]):
+        raise errors.InvalidParameterValue("Invalid or missing agent token received.")
     known = node["driver_internal_info"].get("agent_url")
     if known is not None and known != url:
         raise errors.InvalidParameterValue(

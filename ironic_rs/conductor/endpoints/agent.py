@@ -21,6 +21,7 @@ from oslo_log import log
 from ironic_rs.conductor.endpoints.base import Endpoint
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
+from ironic_rs.domain.secrets import token_matches
 from ironic_rs.rpc.registry import rpc_method
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def _check(node: models.Node, token: str | None, callback_url: str) -> None:
 
     :raises InvalidParameterValue: wrong token, or no TLS where it is required.
     """
-    stored = node.driver_internal_info.get("agent_secret_token")
-    known = bool(stored) and token is not None
-    if not known or not secrets.compare_digest(str(stored).encode(), str(token).encode()):
+    if not token_matches(node.driver_internal_info, token):
         LOG.error("Node %s: heartbeat with an invalid or missing agent token", node.uuid)
         raise errors.InvalidParameterValue("Invalid or missing agent token received.")
     if CONF.agent.require_tls and callback_url and not callback_url.startswith("https://"):

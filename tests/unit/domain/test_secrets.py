@@ -55,3 +55,18 @@ def test_the_original_is_left_alone():
     value = {"password": "p", "n": {"password": "p"}}
     secrets.mask(value)
     assert value == {"password": "p", "n": {"password": "p"}}
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "same"),
+    [
+        ("abc", "abc", True),
+        ("abc", "abd", False),
+        ("abc", None, False),
+        (None, None, False),
+        (None, "abc", False),
+        ("abc", "\udc80", False),
+    ],
+)
+def test_a_token_matches_only_itself(stored, given, same):
+    assert secrets.token_matches({"agent_secret_token": stored}, given) is same
