@@ -70,10 +70,7 @@ def _tell_ramdisks_of_the_api() -> None:
 
 def _open_to_this_host() -> None:
     """Run without Keystone where nobody asked for it, and within reach of nobody else."""
-    location = CONF.get_location("auth_strategy")
-    address = CONF.get_location("host_ip", group="api")
-    untouched = (cfg.Locations.opt_default, cfg.Locations.set_default)
-    if location.location not in untouched or address.location not in untouched:
+    if not (_is_default("auth_strategy") and _is_default("host_ip", "api")):
         return
     CONF.set_default("auth_strategy", "noauth")
     CONF.set_default("host_ip", "127.0.0.1", group="api")
@@ -81,6 +78,12 @@ def _open_to_this_host() -> None:
         "[DEFAULT]auth_strategy is not set: the API asks for no credentials, and so listens on "
         "127.0.0.1 only. Set auth_strategy = http_basic and [api]host_ip to serve other hosts."
     )
+
+
+def _is_default(option: str, group: str | None = None) -> bool:
+    where = CONF.get_location(option, group=group)
+    built_in = (cfg.Locations.opt_default, cfg.Locations.set_default)
+    return where is None or where.location in built_in
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
