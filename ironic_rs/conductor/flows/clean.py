@@ -6,12 +6,13 @@ Source: specification conductor.md sections 9.5 and 10.8.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oslo_log import log
 
 from ironic_rs.conductor import failures
-from ironic_rs.conductor.flows import abort, cache
+from ironic_rs.conductor.flows import abort, cache, ending
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import engine, events, plan, record
 from ironic_rs.conf import CONF
@@ -30,11 +31,6 @@ def is_skipped(node: models.Node) -> bool:
     if node.automated_clean is not None:
         return not node.automated_clean
     return not CONF.conductor.automated_clean
-
-
-def ramdisk_disabled(node: models.Node) -> bool:
-    """Tell whether this cleaning does without the ramdisk."""
-    return bool(node.driver_internal_info.get("cleaning_disable_ramdisk"))
 
 
 def do_node_clean(
@@ -171,29 +167,14 @@ def continue_node_clean(task: Task) -> None:
 
 
 def _finish(task: Task) -> None:
-    node = task.node
-    without_ramdisk = ramdisk_disabled(node)
-    record.step_flow(task, steps.CLEAN, record.COMPLETED)
-    if not without_ramdisk and CONF.agent.deploy_logs_collect == "always":
-        failures.collect_logs(task)
-    node = task.node
-    node.clean_step = {}
-    steps.wipe_clean_info(node, keep_agent=keep_agent(task))
-    if not without_ramdisk:
-        try:
-            task.driver.deploy.tear_down_cleaning(task)
-        except errors.LockLost:
-            raise
-        except Exception as exc:
-            failures.cleaning_error_handler(
-                task,
-                f"Failed to tear down cleaning of node {task.node.uuid}: {exc}",
-                tear_down=False,
-            )
-            return
-    cache.update(task)
-    task.driver.deploy.restore_interface(task)
-    _leave_cleaning(task)
+    if ending.leave_ramdisk(
+        task,
+        steps.CLEAN,
+        wipe=lambda: steps.wipe_clean_info(task.node, keep_agent=keep_agent(task)),
+        tear_down=task.driver.deploy.tear_down_cleaning,
+        fail=failures.cleaning_error_handler,
+    ):
+        _leave_cleaning(task)
 
 
 def _leave_cleaning(task: Task) -> None:
@@ -209,5 +190,5 @@ FLOW = engine.StepFlow(
     kind=steps.CLEAN,
     finish=_finish,
     fail=failures.cleaning_error_handler,
-    collect_logs=lambda task: None if ramdisk_disabled(task.node) else failures.collect_logs(task),
+    collect_logs=partial(ending.collect_logs, steps.CLEAN),
 )

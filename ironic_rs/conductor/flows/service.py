@@ -6,27 +6,21 @@ Source: specification conductor.md sections 9.5 and 10.9, defects W22 and W49.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oslo_log import log
 
 from ironic_rs.conductor import failures
-from ironic_rs.conductor.flows import abort, cache
+from ironic_rs.conductor.flows import abort, cache, ending
 from ironic_rs.conductor.steps import engine, plan, record
-from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, states, steps
 from ironic_rs.domain.steps import Step
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.task import Task
-    from ironic_rs.db import models
 
 LOG = log.getLogger(__name__)
-
-
-def ramdisk_disabled(node: models.Node) -> bool:
-    """Tell whether this servicing does without the ramdisk."""
-    return bool(node.driver_internal_info.get("service_disable_ramdisk"))
 
 
 def do_node_service(
@@ -139,34 +133,19 @@ def continue_node_service(task: Task) -> None:
 
 
 def _finish(task: Task) -> None:
-    node = task.node
-    without_ramdisk = ramdisk_disabled(node)
-    record.step_flow(task, steps.SERVICE, record.COMPLETED)
-    if not without_ramdisk and CONF.agent.deploy_logs_collect == "always":
-        failures.collect_logs(task)
-    node = task.node
-    node.service_step = {}
-    steps.wipe_service_info(node)
-    if not without_ramdisk:
-        try:
-            task.driver.deploy.tear_down_service(task)
-        except errors.LockLost:
-            raise
-        except Exception as exc:
-            failures.servicing_error_handler(
-                task,
-                f"Failed to tear down servicing of node {task.node.uuid}: {exc}",
-                tear_down=False,
-            )
-            return
-    cache.update(task)
-    task.driver.deploy.restore_interface(task)
-    task.event("done")
+    if ending.leave_ramdisk(
+        task,
+        steps.SERVICE,
+        wipe=lambda: steps.wipe_service_info(task.node),
+        tear_down=task.driver.deploy.tear_down_service,
+        fail=failures.servicing_error_handler,
+    ):
+        task.event("done")
 
 
 FLOW = engine.StepFlow(
     kind=steps.SERVICE,
     finish=_finish,
     fail=failures.servicing_error_handler,
-    collect_logs=lambda task: None if ramdisk_disabled(task.node) else failures.collect_logs(task),
+    collect_logs=partial(ending.collect_logs, steps.SERVICE),
 )
