@@ -175,12 +175,14 @@ class Conductor:
         LOG.info("Conductor %s is stopping", self.host)
         self.stopping.set()
         others = not self._keep_registered and self._leave_ring()
-        if others:
-            self._serve_stragglers(begun, left())
-        # From here on a call that needs a worker is told to come again (503).
-        self.workers.close(f"conductor {self.host} is stopping")
+        if not others:
+            # Nobody else would take it: a call that needs a worker is told to come again.
+            self.workers.close(f"conductor {self.host} is stopping")
         if self.periodics is not None:
             self.periodics.stop()
+        if others:
+            self._serve_stragglers(begun, left())
+            self.workers.close(f"conductor {self.host} is stopping")
         if self._server is not None:
             self._server.stop()
             if not self._server.wait(left()):

@@ -228,6 +228,28 @@ def test_requests_are_served_until_the_others_know_of_the_stop(
     assert nodes.get(node.id).reservation is None
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_no_periodic_starts_work_once_a_stop_has_begun(
+    started: Conductor, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    CONF.set_override("hash_ring_reset_interval", 15)
+    order: list[str] = []
+    if not alone:
+        conductors.register("cond-b", ["fake-hardware"])
+    for thing, name in ((started.periodics, "stop"), (started.workers, "close")):
+        real = getattr(thing, name)
+
+        def noted(*args: object, real: Callable[..., object] = real) -> object:
+            order.append(real.__qualname__)
+            return real(*args)
+
+        monkeypatch.setattr(thing, name, noted)
+    monkeypatch.setattr("ironic_rs.conductor.service.time.sleep", lambda _: order.append("window"))
+    assert started.stop(None)
+    stop, close = "Scheduler.stop", "WorkerPools.close"
+    assert order == ([close, stop] if alone else [stop, "window", close])
+
+
 def test_the_window_never_exceeds_the_time_for_the_stop(
     started: Conductor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
