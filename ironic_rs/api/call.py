@@ -74,6 +74,7 @@ class Call:
     """
 
     __slots__ = (
+        "_decided",
         "args",
         "base",
         "batch",
@@ -107,6 +108,7 @@ class Call:
         self.context = context
         self.base = base
         self.batch: dict[str, Any] = {}
+        self._decided: dict[tuple[Any, ...], bool] = {}
         self.args: dict[str, Any] = self._arguments()
 
     def _arguments(self) -> dict[str, Any]:
@@ -147,23 +149,45 @@ class Call:
         if self.minor < minor:
             raise args_module.too_new(what, minor, self.minor, status)
 
-    def allows(self, rule: str, target: Mapping[str, Any]) -> bool:
-        """Tell whether policy allows the caller this."""
-        return self.services.enforcer.allows(self.context, rule, target)
+    def allows(self, rule: str, target: Mapping[str, Any] | None = None) -> bool:
+        """Tell whether policy allows the caller this; asked once for each target."""
+        target = target or {}
+        key = (rule, *target.items())
+        if key not in self._decided:
+            self._decided[key] = self.services.enforcer.allows(self.context, rule, target)
+        return self._decided[key]
 
     def authorize(self, target: Mapping[str, Any] | None = None, *rules: str) -> None:
-        """Require the route's policy (or ``rules``) for the target.
+        """Require all of the route's rules (or of ``rules``) for the target.
 
-        :raises HTTPForbidden: refused.
+        :raises HTTPForbidden: one of them refuses.
         """
-        policy.check(self.services.enforcer, self.context, rules or self.route.policy, target or {})
+        for rule in rules or self.route.policy:
+            if not self.allows(rule, target):
+                raise errors.HTTPForbidden(resource=rule)
 
-    def authorize_any(self, target: Mapping[str, Any] | None = None) -> None:
-        """Require one of the route's rules.
+    def authorize_any(self, target: Mapping[str, Any] | None = None, *rules: str) -> None:
+        """Require one of the route's rules (or of ``rules``) for the target.
 
         :raises HTTPForbidden: all refuse.
         """
-        policy.check_any(self.services.enforcer, self.context, self.route.policy, target or {})
+        rules = rules or self.route.policy
+        if not any(self.allows(rule, target) for rule in rules):
+            raise errors.HTTPForbidden(resource=rules[-1])
+
+    def project_filter(self) -> str | None:
+        """Authorise a list by the two rules of its route: ``<x>:list_all``, ``<x>:list``.
+
+        :returns: the project to whose rows the list is limited, None for all rows.
+        :raises HTTPForbidden: neither rule passes, or the caller is in no project.
+        """
+        list_all, own = self.route.policy
+        if self.allows(list_all):
+            return None
+        project = self.context.project_id
+        if not project or not self.allows(own):
+            raise errors.HTTPForbidden(resource=own)
+        return project
 
     def url(self, path: str) -> str:
         """Return the URL of a path below ``/v1/``."""

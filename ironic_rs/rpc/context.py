@@ -5,7 +5,7 @@ Source: specification conductor.md section 1.1 (Context).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from oslo_context import context as oslo_context
@@ -30,6 +30,20 @@ class RequestContext(oslo_context.RequestContext):
         super().__init__(**kwargs)
         self.is_public_api = bool(is_public_api)
         self.auth_token_info = auth_token_info
+
+    def to_policy_values(self) -> MutableMapping[str, Any]:
+        """Return what rules of the policy may ask about the caller.
+
+        Whoever is in no project has no ``project_id`` there: the rules compare it as
+        text, and "no project" must not be taken for the owner of a node without one.
+        """
+        # A plain dict: that of the base class warns about every key that is added.
+        values = dict(super().to_policy_values())
+        values["project_name"] = self.project_name
+        values["is_public_api"] = self.is_public_api
+        if self.project_id is None:
+            del values["project_id"]
+        return values
 
     def to_dict(self) -> dict[str, Any]:
         """Return the context as plain JSON; :meth:`from_dict` takes it back."""

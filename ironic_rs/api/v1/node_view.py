@@ -15,6 +15,8 @@ from ironic_rs.api.representation import Computed, Resource, Row, link_fields
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, fields, names, secrets, states
 
+#: Who does not pass this rule gets the answer as if there were no node.
+SEE = "baremetal:node:get"
 #: Columns that authorisation and routing to a conductor need.
 BASE_COLUMNS = ("id", "uuid", "name", "driver", "conductor_group", "owner", "lessee")
 
@@ -98,7 +100,7 @@ def find(call: Call, ident: str, columns: Iterable[str] = ()) -> Row:
     """
     wanted = dict.fromkeys((*columns, *BASE_COLUMNS))
     rows = db_nodes.select(wanted, ident_filter(call, ident), limit=1)
-    if not rows or not policy.visible(call.services.enforcer, call.context, rows[0]):
+    if not rows or not call.allows(SEE, policy.node_target(rows[0])):
         raise errors.NodeNotFound(node=ident)
     return rows[0]
 

@@ -107,9 +107,14 @@ def _list(
     call: Call, path: str, chassis: str | None = None, *, detail: bool = False
 ) -> dict[str, Any]:
     page = Page(call, node_view.NODE, detail=detail)
-    call.authorize_any()
+    project = call.project_filter()
     args = call.args
     filters = {n: args[n] for n in _SAME_NAME if args.get(n) is not None}
+    if project is not None and filters.setdefault("project", project) != project:
+        raise errors.OperationNotPermitted(
+            f"Nodes of project {fields.show(args['project'])} can not be listed from another "
+            "project."
+        )
     if args["shard"] is not None:
         filters["shard_in"] = args["shard"]
     if not args["include_children"] and args["parent_node"] is None:

@@ -74,7 +74,9 @@ def _list(
     call: Call, path: str, filters: Mapping[str, Any], *, detail: bool = False
 ) -> dict[str, Any]:
     page = Page(call, PORTGROUP, detail=detail)
-    call.authorize_any()
+    project = call.project_filter()
+    if project is not None:
+        filters = {**filters, "project": project}
     rows = page.read(db_portgroups.select, filters)
     return page.answer([page.view.render(row, call) for row in rows], rows, path)
 

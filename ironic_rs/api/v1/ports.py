@@ -103,7 +103,9 @@ def _list(
     call: Call, path: str, filters: Mapping[str, Any], *, detail: bool = False
 ) -> dict[str, Any]:
     page = Page(call, PORT, detail=detail)
-    call.authorize_any()
+    project = call.project_filter()
+    if project is not None:
+        filters = {**filters, "project": project}
     rows = page.read(db_ports.select, filters)
     return page.answer([page.view.render(row, call) for row in rows], rows, path)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ironic_rs.api import app
-from ironic_rs.api.call import Services
+from ironic_rs.api import app, policy
+from ironic_rs.api.call import Call, Services
 from ironic_rs.api.router import Route
 from ironic_rs.api.routes import ROUTES
+from ironic_rs.domain import errors
 from ironic_rs.rpc.context import RequestContext
 from tests.functional.api.harness import Client
 
@@ -204,3 +205,54 @@ def test_rules_of_steps(guarded: Client, rules: Rules) -> None:
     answer = guarded.put("/v1/nodes/n1/states/provision", body)
     assert answer.status == 403
     assert "baremetal:step:execute:raid.x" in answer.text
+
+
+def context_of(project: str | None) -> RequestContext:
+    return RequestContext(project_id=project, overwrite=False)
+
+
+def list_call(services: Services, project: str | None) -> Call:
+    route = next(r for r in ROUTES if (r.method, r.path) == ("GET", "/v1/nodes"))
+    return Call(
+        services=services,
+        route=route,
+        path={},
+        query={},
+        body={},
+        minor=115,
+        context=context_of(project),
+        base="",
+    )
+
+
+def test_a_list_is_limited_to_the_project_unless_all_may_be_listed(
+    services: Services, rules: Rules
+) -> None:
+    rules.everything = False
+    with pytest.raises(errors.HTTPForbidden):
+        list_call(services, "p1").project_filter()
+    rules.allowed = {"baremetal:node:list"}
+    assert list_call(services, "p1").project_filter() == "p1"
+    with pytest.raises(errors.HTTPForbidden):
+        list_call(services, None).project_filter()
+    rules.allowed = {"baremetal:node:list_all"}
+    assert list_call(services, "p1").project_filter() is None
+
+
+def test_a_rule_is_asked_once_for_each_target(services: Services, rules: Rules) -> None:
+    call = list_call(services, "p1")
+    for owner in ("a", "a", "b"):
+        assert call.allows("rule", {"node.owner": owner})
+    assert len(rules.asked) == 2
+
+
+def test_without_policy_everything_but_secrets_is_allowed() -> None:
+    context = context_of(None)
+    assert policy.Permissive().allows(context, "baremetal:node:create", {})
+    assert not policy.Permissive().allows(context, policy.SHOW_DRIVER_SECRETS, {})
+    assert not policy.Permissive().allows(context, policy.SHOW_INSTANCE_SECRETS, {})
+
+
+def test_no_project_is_not_the_owner_of_what_has_no_owner() -> None:
+    assert "project_id" not in context_of(None).to_policy_values()
+    assert context_of("p1").to_policy_values()["project_id"] == "p1"
