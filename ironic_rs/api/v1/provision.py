@@ -51,7 +51,13 @@ _ABORT_SINCE: Mapping[str, int] = {
 }
 _DEPLOYING = ("active", "rebuild")
 _WITH_STEPS = ("clean", "service")
-_COLUMNS = ("provision_state", "reservation", "maintenance", "protected")
+_COLUMNS = (
+    "provision_state",
+    "provision_updated_at",
+    "reservation",
+    "maintenance",
+    "protected",
+)
 #: Keys of the steps of a runbook that a conductor gets.
 _RUNBOOK_STEP = ("interface", "step", "args", "order")
 
@@ -130,7 +136,7 @@ def _check_state(request: _Request) -> None:
         return
     if node["reservation"]:
         # What runs now may well lead to a state that allows the verb.
-        raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
+        raise db_nodes.locked(node)
     raise errors.InvalidStateRequested(
         action=target, node=node["uuid"], state=node["provision_state"]
     )

@@ -6,6 +6,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
+from ironic_rs.conductor.service import Conductor
+from ironic_rs.rpc.context import admin_context
 from tests.functional.api.harness import Answer, Client
 
 
@@ -86,3 +88,28 @@ def test_a_node_is_deleted_once(api: Client) -> None:
     assert counted[204] == 1
     assert set(counted) <= {204, 404, 409}
     assert api.get("/v1/nodes/n1").status == 404
+
+
+def test_the_answer_to_a_lock_tells_whose_it_is(api: Client, conductor: Conductor) -> None:
+    uuid = api.post("/v1/nodes", {"driver": "fake-hardware", "name": "n1"}).body["uuid"]
+    with conductor.tasks.acquire(admin_context(), uuid, purpose="a long operation"):
+        for answer in (
+            api.patch("/v1/nodes/n1", [{"op": "add", "path": "/extra/a", "value": 1}]),
+            api.put("/v1/nodes/n1/states/power", {"target": "power on"}),
+            api.put("/v1/nodes/n1/traits", {"traits": []}),
+            api.delete("/v1/nodes/n1"),
+        ):
+            assert answer.status == 409
+            assert answer.headers["Retry-After"] == "1"
+            fault = answer.fault
+            assert fault["errorcode"] == "node_locked"
+            assert fault["lock"].pop("since") in fault["faultstring"]
+            assert fault["lock"] == {
+                "node": uuid,
+                "host": "cond-a",
+                "operation": "a long operation",
+            }
+            assert fault["faultstring"].startswith(
+                f"Node {uuid} is locked by host cond-a, please retry after the current operation "
+                "is completed."
+            )
