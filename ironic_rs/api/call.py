@@ -13,7 +13,8 @@ from oslo_config import cfg
 
 from ironic_rs.api import args as args_module
 from ironic_rs.api import policy
-from ironic_rs.domain import errors
+from ironic_rs.domain import errors, names
+from ironic_rs.domain.fields import show
 from ironic_rs.rpc.context import RequestContext
 
 if TYPE_CHECKING:
@@ -136,6 +137,16 @@ class Call:
         if "limit" in self.args and (self.args["limit"] or _LARGE_PAGE + 1) > _LARGE_PAGE:
             return self.services.pages
         return contextlib.nullcontext()
+
+    def ident(self, name: str) -> str:
+        """Return an argument of the path that must be a UUID or a name.
+
+        :raises InvalidUuidOrName: it can be neither.
+        """
+        text = self.path[name]
+        if not names.is_uuid_like(text) and not names.is_logical_name(text):
+            raise errors.InvalidUuidOrName(name=show(text))
+        return text
 
     def has(self, minor: int) -> bool:
         """Tell whether the request's microversion is at least 1.``minor``."""

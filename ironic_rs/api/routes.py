@@ -17,6 +17,7 @@ from ironic_rs.api.router import ANY_METHOD, Route
 from ironic_rs.api.v1 import (
     chassis,
     conductors,
+    deploy_templates,
     drivers,
     inspection_data,
     management,
@@ -29,11 +30,13 @@ from ironic_rs.api.v1 import (
     provision,
     ramdisk,
     root,
+    runbooks,
 )
 
 _LIST_NODES = ("baremetal:node:list_all", "baremetal:node:list")
 _LIST_PORTS = ("baremetal:port:list_all", "baremetal:port:list")
 _LIST_PORTGROUPS = ("baremetal:portgroup:list_all", "baremetal:portgroup:list")
+_LIST_RUNBOOKS = ("baremetal:runbook:list_all", "baremetal:runbook:list")
 _ALL_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -211,6 +214,42 @@ _OTHERS: tuple[Route, ...] = (
           policy=_rule("conductor:get"), args=conductors.SHOW_ARGS),
 )
 
+_STEP_LISTS: tuple[Route, ...] = (
+    Route("GET", "/v1/deploy_templates", deploy_templates.list_templates, V.DEPLOY_TEMPLATES,
+          policy=_rule("deploy_template:get"), args=deploy_templates.LIST_ARGS),
+    Route("POST", "/v1/deploy_templates", deploy_templates.create_template, V.DEPLOY_TEMPLATES,
+          405, 201, body="document", policy=_rule("deploy_template:create")),
+    Route("GET", "/v1/deploy_templates/{template}", deploy_templates.show_template,
+          V.DEPLOY_TEMPLATES, policy=_rule("deploy_template:get"),
+          args=deploy_templates.SHOW_ARGS),
+    Route("PATCH", "/v1/deploy_templates/{template}", deploy_templates.update_template,
+          V.DEPLOY_TEMPLATES, 405, body="document", policy=_rule("deploy_template:update")),
+    Route("DELETE", "/v1/deploy_templates/{template}", deploy_templates.delete_template,
+          V.DEPLOY_TEMPLATES, 405, 204, policy=_rule("deploy_template:delete")),
+
+    Route("GET", "/v1/runbooks", runbooks.list_runbooks, V.RUNBOOKS, policy=_LIST_RUNBOOKS,
+          args=runbooks.LIST_ARGS),
+    Route("POST", "/v1/runbooks", runbooks.create_runbook, V.RUNBOOKS, 405, 201,
+          body="document", policy=_rule("runbook:create")),
+    Route("GET", "/v1/runbooks/{runbook}", runbooks.show_runbook, V.RUNBOOKS,
+          policy=_rule("runbook:get"), args=runbooks.SHOW_ARGS),
+    Route("PATCH", "/v1/runbooks/{runbook}", runbooks.update_runbook, V.RUNBOOKS, 405,
+          body="document", policy=(*_rule("runbook:update"), *_rule("runbook:update:owner"),
+                                   *_rule("runbook:update:public"))),
+    Route("DELETE", "/v1/runbooks/{runbook}", runbooks.delete_runbook, V.RUNBOOKS, 405, 204,
+          policy=_rule("runbook:delete")),
+    Route("GET", "/v1/runbooks/{runbook}/traits", runbooks.show_traits, V.RUNBOOK_TRAITS,
+          policy=_rule("runbook:get")),
+    Route("PUT", "/v1/runbooks/{runbook}/traits", runbooks.set_traits, V.RUNBOOK_TRAITS, 404,
+          204, body="document", policy=_rule("runbook:update")),
+    Route("PUT", "/v1/runbooks/{runbook}/traits/{trait}", runbooks.add_trait, V.RUNBOOK_TRAITS,
+          404, 204, body="document", policy=_rule("runbook:update")),
+    Route("DELETE", "/v1/runbooks/{runbook}/traits", runbooks.remove_traits, V.RUNBOOK_TRAITS,
+          404, 204, policy=_rule("runbook:update")),
+    Route("DELETE", "/v1/runbooks/{runbook}/traits/{trait}", runbooks.remove_trait,
+          V.RUNBOOK_TRAITS, 404, 204, policy=_rule("runbook:update")),
+)
+
 _PUBLIC: tuple[Route, ...] = (
     Route(ANY_METHOD, "/", root.show_root, body="document", public=True),
     Route("GET", "/v1", root.show_version, public=True),
@@ -250,4 +289,11 @@ def _refused() -> Iterator[Route]:
 # fmt: on
 
 
-ROUTES: tuple[Route, ...] = (*_PUBLIC, *_NODES, *_OTHERS, *_passthru(), *_refused())
+ROUTES: tuple[Route, ...] = (
+    *_PUBLIC,
+    *_NODES,
+    *_OTHERS,
+    *_STEP_LISTS,
+    *_passthru(),
+    *_refused(),
+)

@@ -6,11 +6,11 @@ Source: specification rest-api.md section 9.4; field case K01 (4).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ironic_rs.domain import errors, names
+from ironic_rs.domain import errors, names, secrets
 from ironic_rs.domain.fields import show
 
 INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
@@ -64,6 +64,30 @@ def check(steps: Any, form: StepForm) -> list[dict[str, Any]]:
             f"{form.label.capitalize()}s must be a list of objects, not {show(steps)}."
         )
     return [_checked(number, step, form) for number, step in enumerate(steps)]
+
+
+def check_list(steps: Any, form: StepForm) -> list[dict[str, Any]]:
+    """Check the steps of a stored list, where each may be only once.
+
+    :raises InvalidParameterValue: as of :func:`check`; none at all, or one twice.
+    """
+    checked = check(steps, form)
+    if not checked:
+        raise errors.InvalidParameterValue(f"At least one {form.label} is needed.")
+    seen = set()
+    for step in checked:
+        name = f"{step['interface']}.{step['step']}"
+        if name in seen:
+            raise errors.InvalidParameterValue(
+                f"Invalid {form.label}s: {name} is there more than once."
+            )
+        seen.add(name)
+    return checked
+
+
+def shown(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return stored steps with the secrets of their arguments masked."""
+    return [{**step, "args": secrets.mask(step["args"])} for step in steps]
 
 
 def _checked(number: int, step: Any, form: StepForm) -> dict[str, Any]:

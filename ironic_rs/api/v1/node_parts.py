@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_rs.api import policy
+from ironic_rs.api import policy, traits
 from ironic_rs.api.args import BOOLEAN, DETAIL, FIELDS, NAMES, PAGE, Arg
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
@@ -23,7 +23,6 @@ from ironic_rs.db import records
 from ironic_rs.domain import errors, fields, names
 from ironic_rs.domain.fields import show
 
-MAX_TRAITS = 50
 _EVENT_LENGTH = 255
 _EVENT_CUT = 251
 
@@ -38,32 +37,14 @@ def show_traits(call: Call) -> dict[str, Any]:
 
 def set_traits(call: Call) -> None:
     """PUT /v1/nodes/{node}/traits."""
-    wanted = call.body.get("traits") if isinstance(call.body, dict) else None
-    if not isinstance(wanted, list) or set(call.body) != {"traits"}:
-        raise errors.InvalidParameterValue(
-            'The request body must be {"traits": [...]}, a list of traits.'
-        )
-    for trait in wanted:
-        _check_trait(trait)
-    unique = list(dict.fromkeys(wanted))
-    if len(unique) > MAX_TRAITS:
-        raise errors.InvalidParameterValue(
-            f"A node can not have more than {MAX_TRAITS} traits, these are {len(unique)}."
-        )
-    row = node_view.load(call)
-    call.conductors.add_node_traits(call.context, row, unique, replace=True)
+    wanted = traits.of_body(call, "node")
+    call.conductors.add_node_traits(call.context, node_view.load(call), wanted, replace=True)
 
 
 def add_trait(call: Call) -> Reply:
     """PUT /v1/nodes/{node}/traits/{trait}."""
-    if call.body:
-        raise errors.InvalidParameterValue(
-            "The request body must be empty: the trait is the last element of the path."
-        )
-    trait = call.path["trait"]
-    _check_trait(trait)
-    row = node_view.load(call)
-    call.conductors.add_node_traits(call.context, row, [trait])
+    trait = traits.of_path(call)
+    call.conductors.add_node_traits(call.context, node_view.load(call), [trait])
     return Reply(location=f"nodes/{segment(call.path['node'])}/traits/{segment(trait)}")
 
 
@@ -76,14 +57,6 @@ def remove_trait(call: Call) -> None:
     """DELETE /v1/nodes/{node}/traits/{trait}."""
     row = node_view.load(call)
     call.conductors.remove_node_traits(call.context, row, [call.path["trait"]])
-
-
-def _check_trait(trait: Any) -> None:
-    if not isinstance(trait, str) or not names.is_valid_trait(trait, names.standard_traits()):
-        raise errors.InvalidParameterValue(
-            f"Invalid trait {show(trait)}; accepted: a standard trait, or CUSTOM_ and characters "
-            f"of A-Z 0-9 _, {names.MAX_TRAIT_LENGTH} characters in all."
-        )
 
 
 # VIFs

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.rpc.context import admin_context
@@ -46,6 +49,27 @@ def test_every_acknowledged_patch_is_stored(api: Client) -> None:
     stored = api.get("/v1/nodes/n1").body["extra"]
     assert acknowledged
     assert len(stored) == len(acknowledged)
+
+
+@pytest.mark.parametrize("collection", ["chassis", "deploy_templates", "runbooks"])
+def test_no_patch_of_a_record_is_lost(api: Client, collection: str) -> None:
+    steps = {
+        "deploy_templates": {"args": {}, "priority": 1},
+        "runbooks": {"order": 1},
+    }
+    body: dict[str, Any] = {}
+    if collection in steps:
+        step = {"interface": "bios", "step": "a", **steps[collection]}
+        body = {"name": "CUSTOM_A", "steps": [step]}
+    uuid = api.post(f"/v1/{collection}", body).body["uuid"]
+
+    def patch(place: int) -> Answer:
+        ops = [{"op": "add", "path": f"/extra/k{place}", "value": place}]
+        return api.patch(f"/v1/{collection}/{uuid}", ops)
+
+    answers = at_once(20, patch)
+    assert {a.status for a in answers} == {200}
+    assert len(api.get(f"/v1/{collection}/{uuid}").body["extra"]) == 20
 
 
 def test_only_one_caller_gets_the_instance(api: Client) -> None:
