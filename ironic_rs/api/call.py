@@ -31,6 +31,7 @@ _LARGE_PAGES_AT_ONCE = 2
 class Services:
     """What handlers use of the rest of the product.
 
+    :ivar enforcer: decides by the policy; that of the configured ``auth_strategy``.
     :param driver_cache: answers of conductors about drivers, for the life of the
         process, by (method, driver).
     :param pages: held while a large page is made: many at once would only wait for
@@ -40,11 +41,14 @@ class Services:
     conf: cfg.ConfigOpts
     conductors: ConductorClient
     ring: HashRing
-    enforcer: policy.Enforcer = field(default_factory=policy.Permissive)
+    enforcer: policy.Enforcer = field(init=False)
     driver_cache: dict[tuple[str, str], Any] = field(default_factory=dict)
     pages: threading.Semaphore = field(
         default_factory=lambda: threading.Semaphore(_LARGE_PAGES_AT_ONCE)
     )
+
+    def __post_init__(self) -> None:
+        self.enforcer = policy.enforcer(self.conf)
 
 
 @dataclass(frozen=True)

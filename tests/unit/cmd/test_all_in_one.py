@@ -12,6 +12,9 @@ from ironic_rs.conf import CONF
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
+    # oslo.config remembers for ever where an option was set last, by another test too.
+    CONF.set_default("auth_strategy", "keystone")
+    CONF.set_default("host_ip", "0.0.0.0", group="api")
     yield
     CONF.clear_override("auth_strategy")
     CONF.clear_override("host_ip", group="api")
