@@ -46,9 +46,11 @@ VERSION_HEADERS = (
 MIDDLEWARE_GROUP = "ironic.api.middleware"
 PUBLIC_MARK = "ironic_rs.public_route"
 
-#: Paths that need no authentication (section 4); a trailing slash does not count.
+#: Paths that need no authentication (section 4, and ours, the API description); a
+#: trailing slash does not count.
 _PUBLIC = re.compile(
-    r"(?:/|/v1|/v1/lookup|/v1/heartbeat/[a-z0-9\-]+|/v1/continue_inspection)?(?:\.json|\.xml)?"
+    r"(?:/|/v1|/v1/openapi|/v1/lookup|/v1/heartbeat/[a-z0-9\-]+|/v1/continue_inspection)?"
+    r"(?:\.json|\.xml)?"
 )
 _REQUEST_ID = re.compile(request_id.ID_FORMAT)
 

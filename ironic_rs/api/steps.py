@@ -12,6 +12,7 @@ from typing import Any
 
 from ironic_rs.domain import errors, names, secrets
 from ironic_rs.domain.fields import show
+from ironic_rs.domain.fields.kinds import Schema
 
 INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
 
@@ -31,7 +32,41 @@ class StepForm:
     required: tuple[str, ...]
     interfaces: tuple[str, ...] = INTERFACES
 
+    @property
+    def schema(self) -> Schema:
+        """JSON schema of one such step."""
+        schemas: dict[str, Schema] = {
+            "interface": {"type": "string", "enum": list(self.interfaces)},
+            "step": {"type": "string", "minLength": 1},
+            "args": {"type": "object"},
+            "priority": _NUMBER,
+            "order": _NUMBER,
+            "execute_on_child_nodes": {"type": "boolean"},
+            "limit_child_node_execution": {
+                "type": "array",
+                "items": {"type": "string", "format": "uuid"},
+            },
+        }
+        return {
+            "type": "object",
+            "properties": {key: schemas[key] for key in self.keys},
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
 
+    @property
+    def schemas(self) -> Schema:
+        """JSON schema of a stored list of such steps."""
+        return {"type": "array", "items": self.schema, "minItems": 1}
+
+
+#: A number, or a string of digits.
+_NUMBER: Schema = {
+    "type": ["integer", "string"],
+    "minimum": 0,
+    "maximum": 2**31 - 1,
+    "pattern": "^[0-9]{1,9}$",
+}
 _COMMON = ("interface", "step", "args")
 _CHILDREN = ("execute_on_child_nodes", "limit_child_node_execution")
 

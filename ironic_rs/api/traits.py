@@ -8,9 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_rs.api.call import Call
+from ironic_rs.api.documents import TEXT, TRAIT, Shape, listing, record
 from ironic_rs.db.traits import MAX_TRAITS
 from ironic_rs.domain import errors, names
 from ironic_rs.domain.fields import show
+
+SHOWN = Shape("list of traits", listing("traits", TEXT))
+WANTED = Shape(
+    "all traits that there are to be",
+    record({"traits": {"type": "array", "items": TRAIT, "maxItems": MAX_TRAITS}}),
+)
 
 
 def check(trait: Any) -> str:
@@ -54,12 +61,8 @@ def of_body(call: Call, resource: str) -> list[str]:
 
 
 def of_path(call: Call) -> str:
-    """Return the trait that a path ends with; the request must have no body.
+    """Return the trait that a path ends with.
 
-    :raises InvalidParameterValue: a body, or a bad trait.
+    :raises InvalidParameterValue: a bad trait.
     """
-    if call.body:
-        raise errors.InvalidParameterValue(
-            "The request body must be empty: the trait is the last element of the path."
-        )
     return check(call.path["trait"])

@@ -12,6 +12,7 @@ from ironic_rs.api import steps, traits
 from ironic_rs.api.args import DETAIL, FIELDS, PAGE
 from ironic_rs.api.call import Call, Reply
 from ironic_rs.api.collection import Page
+from ironic_rs.api.documents import TRAIT, New, Schema
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource, Row, View, link_fields
 from ironic_rs.db import records
@@ -28,6 +29,13 @@ TEMPLATE = Resource(
 
 LIST_ARGS = (*PAGE, FIELDS, DETAIL)
 SHOW_ARGS = (FIELDS,)
+
+
+def _adjust(schema: Schema, minor: int) -> None:
+    schema["properties"] |= {"name": TRAIT, "steps": steps.TEMPLATE.schemas}
+
+
+NEW = New(fields.DEPLOY_TEMPLATE, _adjust)
 PATCHABLE = fields.DEPLOY_TEMPLATE.names("P")
 
 

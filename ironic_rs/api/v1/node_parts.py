@@ -11,6 +11,17 @@ from ironic_rs.api import policy, traits
 from ironic_rs.api.args import BOOLEAN, DETAIL, FIELDS, NAMES, PAGE, Arg
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
+from ironic_rs.api.documents import (
+    OBJECT,
+    TEXT,
+    UUID,
+    Schema,
+    Shape,
+    listing,
+    mapping,
+    record,
+    reference,
+)
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource
 from ironic_rs.api.v1 import node_view
@@ -62,6 +73,26 @@ def remove_trait(call: Call) -> None:
 # VIFs
 
 
+def _new_vif(minor: int) -> Schema:
+    vif: Schema = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,255}$"}},
+        "required": ["id"],
+        "description": "Other keys are passed to the network interface of the node.",
+    }
+    if minor >= V.VIF_PORT:
+        vif["properties"].update(port_uuid=UUID, portgroup_uuid=UUID)
+        vif["not"] = {"required": ["port_uuid", "portgroup_uuid"]}
+    return vif
+
+
+VIFS = Shape(
+    "VIFs of the node",
+    listing("vifs", {"type": "object", "properties": {"id": TEXT}, "required": ["id"]}),
+)
+NEW_VIF = Shape("a VIF", _new_vif)
+
+
 def list_vifs(call: Call) -> dict[str, Any]:
     """GET /v1/nodes/{node}/vifs."""
     return {"vifs": call.conductors.vif_list(call.context, node_view.load(call))}
@@ -90,6 +121,21 @@ def detach_vif(call: Call) -> None:
 
 # Virtual media
 
+VMEDIA = Shape(
+    "virtual media devices of the node",
+    {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "media_types": {"type": "array", "items": TEXT},
+                "inserted": {"type": "boolean"},
+                "image": {"type": ["string", "null"]},
+            },
+        },
+    },
+)
+
 
 def list_vmedia(call: Call) -> list[dict[str, Any]]:
     """GET /v1/nodes/{node}/vmedia."""
@@ -111,6 +157,7 @@ BIOS_ARGS = (
     Arg("fields", NAMES, since=V.BIOS_REGISTRY, below=400),
 )
 FIRMWARE_ARGS = (Arg("fields", NAMES),)
+BIOS_BY_NAME = Shape("the BIOS setting, by its name", mapping(reference("BIOSSetting")))
 _BIOS_ALWAYS = ("created_at", "updated_at", "links")
 
 
@@ -215,6 +262,19 @@ def show_history(call: Call) -> dict[str, Any]:
 
 
 # Inventory and children
+
+INVENTORY = Shape(
+    "what the last inspection found", record({"inventory": OBJECT, "plugin_data": OBJECT})
+)
+CHILDREN = Shape(
+    "UUIDs of the children",
+    record(
+        {
+            "children": {"type": "array", "items": UUID},
+            "links": record({"href": {"type": "string", "format": "uri"}, "rel": TEXT}),
+        }
+    ),
+)
 
 
 def show_inventory(call: Call) -> dict[str, Any]:

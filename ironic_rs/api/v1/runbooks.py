@@ -12,6 +12,7 @@ from ironic_rs.api import policy, steps, traits
 from ironic_rs.api.args import DETAIL, FIELDS, PAGE, TEXT, Arg
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
+from ironic_rs.api.documents import IDENT, TRAIT, New, Schema
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource, Row, View, link_fields
 from ironic_rs.db import records
@@ -30,6 +31,14 @@ RUNBOOK = Resource(
 
 LIST_ARGS = (Arg("project", TEXT), *PAGE, FIELDS, DETAIL)
 SHOW_ARGS = (FIELDS,)
+
+
+def _adjust(schema: Schema, minor: int) -> None:
+    name = IDENT if minor >= V.RUNBOOK_TRAITS else TRAIT
+    schema["properties"] |= {"name": name, "steps": steps.RUNBOOK.schemas}
+
+
+NEW = New(fields.RUNBOOK, _adjust)
 PATCHABLE = fields.RUNBOOK.names("P")
 
 _UPDATE = "baremetal:runbook:update"
