@@ -14,7 +14,9 @@ from ironic_rs.conductor.endpoints import ENDPOINTS
 from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conductor.flows.hooks import TaskFlows
 from ironic_rs.conductor.keepalive import KeepAlive
+from ironic_rs.conductor.lockbook import LockBook
 from ironic_rs.conductor.periodics import framework, tasks
+from ironic_rs.conductor.periodics.allocations import check_orphan_allocations
 from ironic_rs.conductor.task import Task, TaskManager
 from ironic_rs.conductor.workers import WorkerPools
 from ironic_rs.conf import CONF
@@ -41,6 +43,7 @@ class Conductor:
     :ivar host: identity: lock tag, RPC address, registered name (W28: one for all).
     :ivar conductor_id: id of its row, once started.
     :ivar tasks: makes tasks on nodes.
+    :ivar allocating: which thread looks for a node for which allocation.
     :ivar workers: runs what outlives an RPC call.
     :ivar ring: which conductor owns a node.
     :ivar drivers: hardware types and interfaces that are enabled here.
@@ -61,6 +64,7 @@ class Conductor:
         self.fence = SelfFence(lambda: CONF.conductor.heartbeat_timeout)
         self.workers = WorkerPools(CONF)
         self.tasks = TaskManager(self)
+        self.allocating = LockBook()
         self.drivers = DriverRegistry(CONF)
         self.ring = HashRing()
         self._transport = transport or rpc_transport.get()
@@ -100,6 +104,7 @@ class Conductor:
         self.keepalive.start()
         self.ring.reset()
         recovery.fail_stuck_at_start(self)
+        self._resume_allocations()
         self.periodics.start()
         LOG.info(
             "Conductor %s is ready: hardware types %s, conductor group '%s', %d periodic tasks",
@@ -108,6 +113,13 @@ class Conductor:
             CONF.conductor.conductor_group,
             len(self.periodics.names),
         )
+
+    def _resume_allocations(self) -> None:
+        """Go on with the allocations of an earlier life, and of nobody."""
+        try:
+            self.workers.submit(check_orphan_allocations, self)
+        except errors.NoFreeConductorWorker as exc:
+            LOG.warning("Allocations are resumed by the periodic task only: %s", exc)
 
     def _register(self, first: bool = False) -> None:
         """Write the rows of this conductor; also used when they vanished (W50)."""

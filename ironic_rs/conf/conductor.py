@@ -99,6 +99,15 @@ OPTS: list[cfg.Opt] = [
         help="How many nodes one run of a periodic task may start work on.",
     ),
     cfg.IntOpt(
+        "check_allocations_interval",
+        default=60,
+        min=0,
+        help=(
+            "Seconds between two looks for allocations whose conductor is not alive any more; 0 "
+            "turns them off."
+        ),
+    ),
+    cfg.IntOpt(
         "node_locked_retry_attempts",
         default=3,
         help="How often to try again to lock a node that somebody else has locked.",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import ColumnElement, Connection
 
-from ironic_rs.db import integrity, models, session, values
+from ironic_rs.db import conductors, integrity, models, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Resource, node_uuid_of
@@ -18,17 +18,7 @@ from ironic_rs.domain import errors, states
 Allocation = models.Allocation
 
 _allocations = table(Allocation)
-_conductors = table(models.Conductor)
 _nodes = table(models.Node)
-
-
-def _affinity(conductor: int | str) -> ColumnElement[bool]:
-    """Allocations of a conductor, by its id or hostname."""
-    if isinstance(conductor, int):
-        return _allocations.c.conductor_affinity == conductor
-    return _allocations.c.conductor_affinity.in_(
-        sa.select(_conductors.c.id).where(_conductors.c.hostname == conductor)
-    )
 
 
 LISTING = Listing(
@@ -43,7 +33,6 @@ LISTING = Listing(
         "name": equals(_allocations.c.name),
         "node_id": equals(_allocations.c.node_id),
         "id_in": is_in(_allocations.c.id),
-        "conductor_affinity": _affinity,
         "node_uuid": lambda uuid: _allocations.c.node_id.in_(
             sa.select(_nodes.c.id).where(_nodes.c.uuid == uuid)
         ),
@@ -86,42 +75,76 @@ def create(connection: Connection, given: Mapping[str, Any]) -> Allocation:
     return _resource.insert(connection, row)
 
 
-@session.writes_once
-def update(
-    connection: Connection, allocation: Allocation | int | str, given: Mapping[str, Any]
-) -> None:
-    """Write columns of an allocation; :func:`bind` is what sets its node.
+@session.writes
+def modify(
+    connection: Connection, ident: int | str, change: Callable[[Allocation], Mapping[str, Any]]
+) -> Allocation:
+    """Change columns by what they are at the moment of the change; return the result.
 
+    :param change: returns the columns to write; may run more than once.
     :raises AllocationNotFound, AllocationDuplicateName: as named.
     """
-    _resource.update(connection, allocation, given)
+    return _resource.modify(connection, ident, change)
+
+
+def _pending(allocation: Allocation) -> list[ColumnElement[bool]]:
+    """True while the conductor that the record names is still the one to settle it."""
+    return [
+        _allocations.c.id == allocation.id,
+        _allocations.c.state == states.ALLOCATING,
+        _allocations.c.conductor_affinity == allocation.conductor_affinity,
+    ]
 
 
 @session.writes
 def bind(
-    connection: Connection,
-    allocation: Allocation,
-    node_id: int,
-    given: Mapping[str, Any] | None = None,
+    connection: Connection, allocation: Allocation, node_id: int, *, fence: str | None = None
 ) -> None:
-    """Give a node to an allocation, both rows in one transaction.
+    """Give a node to an allocation that still waits for one, both in one transaction.
 
-    The node gets allocation_id, instance_uuid (the allocation's uuid) and
-    instance_info.traits; the record of the allocation is left as it is.
+    The allocation becomes active; the node gets allocation_id, instance_uuid (the
+    allocation's uuid) and instance_info.traits.  The record is left as it is.
 
-    :param given: more columns of the allocation to write.
+    :param fence: hostname that must hold the node.
+    :raises AllocationNotFound: deleted.
+    :raises AllocationLost: settled already, or another conductor's to settle.
     :raises NodeAssociated: the node has another instance.
     :raises InstanceAssociated: another node has the uuid as its instance.
-    :raises NodeNotFound, AllocationNotFound: as named.
+    :raises NodeNotFound, LockLost: as named.
     """
-    _resource.update(connection, allocation, {**(given or {}), "node_id": node_id})
+    taken = values.for_update(
+        Allocation, {"node_id": node_id, "state": states.ALLOCATION_ACTIVE, "last_error": None}
+    )
+    statement = sa.update(_allocations).where(*_pending(allocation)).values(taken)
+    if connection.execute(statement).rowcount == 0:
+        raise _not_pending(connection, allocation)
+    _give_node(connection, allocation, node_id, fence)
+
+
+def _not_pending(connection: Connection, allocation: Allocation) -> errors.IronicError:
+    query = sa.select(_allocations.c.state).where(_allocations.c.id == allocation.id)
+    state = connection.execute(query).scalar()
+    if state is None:
+        return errors.AllocationNotFound(allocation=allocation.uuid)
+    return errors.AllocationLost(allocation=allocation.uuid, state=state)
+
+
+def _give_node(
+    connection: Connection, allocation: Allocation, node_id: int, fence: str | None
+) -> None:
     node = connection.execute(
-        sa.select(_nodes.c.uuid, _nodes.c.instance_uuid, _nodes.c.instance_info)
+        sa.select(
+            _nodes.c.uuid, _nodes.c.instance_uuid, _nodes.c.instance_info, _nodes.c.reservation
+        )
         .where(_nodes.c.id == node_id)
         .with_for_update()
     ).one_or_none()
     if node is None:
         raise errors.NodeNotFound(node=node_id)
+    if fence is not None and node.reservation != fence:
+        raise errors.LockLost(
+            host=fence, node=node.uuid, reason=f"it is held by {node.reservation}"
+        )
     if node.instance_uuid and node.instance_uuid != allocation.uuid:
         raise errors.NodeAssociated(node=node.uuid, instance=node.instance_uuid)
     row = values.for_update(
@@ -136,8 +159,51 @@ def bind(
         connection.execute(sa.update(_nodes).where(_nodes.c.id == node_id).values(row))
 
 
+@session.writes
+def create_bound(
+    connection: Connection, given: Mapping[str, Any], node_id: int, fence: str | None = None
+) -> Allocation:
+    """Store an allocation of a node that is in use already, active at once.
+
+    Nothing is stored when the node can not have it; parameters and errors as of
+    :func:`create` and :func:`bind`.
+    """
+    row = {**given, "node_id": node_id, "state": states.ALLOCATION_ACTIVE}
+    allocation = _resource.insert(connection, row)
+    _give_node(connection, allocation, node_id, fence)
+    return allocation
+
+
 @session.writes_once
-def take_over(connection: Connection, allocation_id: int, old: int, new: int) -> bool:
+def fail(connection: Connection, allocation: Allocation, reason: str) -> bool:
+    """Move an allocation that still waits for a node to ``error``.
+
+    :returns: False when it does not: deleted, settled, or another conductor's.
+    """
+    failed = values.for_update(
+        Allocation, {"node_id": None, "state": states.ALLOCATION_ERROR, "last_error": reason}
+    )
+    statement = sa.update(_allocations).where(*_pending(allocation)).values(failed)
+    return connection.execute(statement).rowcount == 1
+
+
+@session.reads
+def unattended(connection: Connection, conductor_id: int | None) -> list[Allocation]:
+    """Allocations that wait for a node and that no other live conductor has.
+
+    Those of the conductor itself are among them, and those whose conductor is dead,
+    not registered (any more), or unknown.
+    """
+    affinity = _allocations.c.conductor_affinity
+    nobody = sa.or_(affinity.is_(None), affinity.not_in(conductors.fresh_ids()))
+    mine = affinity == conductor_id
+    return _resource.all(
+        connection, _allocations.c.state == states.ALLOCATING, sa.or_(mine, nobody)
+    )
+
+
+@session.writes_once
+def take_over(connection: Connection, allocation_id: int, old: int | None, new: int | None) -> bool:
     """Move an allocation from one conductor to another; False when it is not the old one's."""
     statement = sa.update(_allocations).where(
         _allocations.c.id == allocation_id, _allocations.c.conductor_affinity == old
@@ -146,19 +212,35 @@ def take_over(connection: Connection, allocation_id: int, old: int, new: int) ->
 
 
 @session.writes
-def destroy(connection: Connection, ident: int | str) -> None:
+def destroy(
+    connection: Connection, ident: int | str, *, fence: str | None = None, bound: bool = True
+) -> bool:
     """Delete an allocation and free its node from it.
 
+    :param fence: hostname that must hold its node.
+    :param bound: false deletes it only while it has no node.
+    :returns: False when it has one and ``bound`` is false.
     :raises AllocationNotFound: no such allocation.
+    :raises LockLost: ``fence`` does not hold the node.
     """
     found = connection.execute(
-        sa.select(_allocations.c.id).where(_resource.where(ident)).with_for_update()
+        sa.select(_allocations.c.id, _allocations.c.node_id)
+        .where(_resource.where(ident))
+        .with_for_update()
     ).one_or_none()
     if found is None:
         raise errors.AllocationNotFound(allocation=ident)
-    connection.execute(
-        sa.update(_nodes)
-        .where(_nodes.c.allocation_id == found.id)
-        .values(allocation_id=None, instance_uuid=None)
-    )
+    if not bound and found.node_id is not None:
+        return False
+    held = _nodes.c.allocation_id == found.id
+    if fence is not None:
+        node = connection.execute(
+            sa.select(_nodes.c.uuid, _nodes.c.reservation).where(held).with_for_update()
+        ).one_or_none()
+        if node is not None and node.reservation != fence:
+            raise errors.LockLost(
+                host=fence, node=node.uuid, reason=f"it is held by {node.reservation}"
+            )
+    connection.execute(sa.update(_nodes).where(held).values(allocation_id=None, instance_uuid=None))
     connection.execute(sa.delete(_allocations).where(_allocations.c.id == found.id))
+    return True

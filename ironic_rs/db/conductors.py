@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, RowMapping
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select
 
 from ironic_rs.conf import CONF
 from ironic_rs.db import integrity, models, records, session, values
@@ -222,6 +222,11 @@ def offline_hosts(connection: Connection) -> list[str]:
     """Names of the conductors whose heartbeat is stale, whatever ``online`` says."""
     rows = connection.execute(sa.select(_conductors.c.hostname).where(sa.not_(_fresh())))
     return [row.hostname for row in rows]
+
+
+def fresh_ids() -> Select[tuple[int]]:
+    """Query for the ids of the conductors whose heartbeat is fresh, for other queries."""
+    return sa.select(_conductors.c.id).where(_fresh())
 
 
 @session.reads

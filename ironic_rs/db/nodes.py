@@ -33,7 +33,6 @@ __all__ = [
     "get_by_addresses",
     "get_by_ident",
     "get_by_instance",
-    "locked",
     "release",
     "remove_traits",
     "reserve",
@@ -45,7 +44,6 @@ __all__ = [
     "touch_provisioning",
     "traits_of",
     "update",
-    "uuids_of",
 ]
 
 Node = models.Node
@@ -71,6 +69,16 @@ def _project(project: str) -> ColumnElement[bool]:
 
 def _include_children(wanted: bool) -> ColumnElement[bool]:
     return sa.true() if wanted else _nodes.c.parent_node.is_(None)
+
+
+def _all_traits(traits: Iterable[str]) -> ColumnElement[bool]:
+    wanted = set(traits)
+    return _nodes.c.id.in_(
+        sa.select(_node_traits.c.node_id)
+        .where(_node_traits.c.trait.in_(wanted))
+        .group_by(_node_traits.c.node_id)
+        .having(sa.func.count(_node_traits.c.trait) == len(wanted))
+    )
 
 
 def _chassis_is(uuid: str) -> ColumnElement[bool]:
@@ -132,6 +140,10 @@ LISTING = Listing(
         "description_contains": contains(_nodes.c.description),
         "project": _project,
         "include_children": _include_children,
+        "ident_in": lambda found: sa.or_(
+            _nodes.c.uuid.in_(list(found)), _nodes.c.name.in_(list(found))
+        ),
+        "all_traits": _all_traits,
     },
 )
 
@@ -240,31 +252,6 @@ def child_uuids(connection: Connection, parent_uuid: str) -> list[str]:
         sa.select(_nodes.c.uuid).where(_nodes.c.parent_node == parent_uuid).order_by(_nodes.c.id)
     )
     return [row.uuid for row in rows]
-
-
-@session.reads
-def uuids_of(
-    connection: Connection, idents: Iterable[str], project: str | None = None
-) -> dict[str, str]:
-    """Uuid of each ident (uuid or name), for nodes of a project when one is given.
-
-    :raises NodeNotFound: one of them does not exist (or is of another project).
-    """
-    wanted = list(dict.fromkeys(idents))
-    where: list[ColumnElement[bool]] = [
-        sa.or_(_nodes.c.uuid.in_(wanted), _nodes.c.name.in_(wanted))
-    ]
-    if project is not None:
-        where.append(_project(project))
-    found: dict[str, str] = {}
-    for uuid, name in connection.execute(sa.select(_nodes.c.uuid, _nodes.c.name).where(*where)):
-        found[uuid] = uuid
-        if name is not None:
-            found.setdefault(name, uuid)
-    for ident in wanted:
-        if ident not in found:
-            raise errors.NodeNotFound(node=ident)
-    return {ident: found[ident] for ident in wanted}
 
 
 @session.reads
@@ -443,48 +430,27 @@ def reserve(connection: Connection, ident: int | str, host: str) -> Node:
     """Take the exclusive lock: one conditional UPDATE, then the fresh node with traits.
 
     :raises InvalidIdentity: neither an id nor a uuid.
-    :raises NodeLocked: held, be it by the same host; tells what the row tells.
+    :raises NodeLocked: held, be it by the same host.
     :raises NodeNotFound: no such node.
     """
     where = identity(Node, ident)
     take = sa.update(_nodes).where(where, _nodes.c.reservation.is_(None)).values(reservation=host)
+    holder = None
     # Twice: it may be released between our UPDATE and the look at who holds it.
     for _ in range(2):
         if connection.execute(take).rowcount == 1:
             node = _one(connection, where)
             assert node is not None
             return node
-        row = connection.execute(sa.select(*_HOLDER).where(where)).mappings().one_or_none()
-        if row is None:
+        found = connection.execute(
+            sa.select(_nodes.c.uuid, _nodes.c.reservation).where(where)
+        ).one_or_none()
+        if found is None:
             raise errors.NodeNotFound(node=ident)
-        refused = locked(row)
-        if row["reservation"] is not None:
+        uuid, holder = found
+        if holder is not None:
             break
-    raise refused
-
-
-_HOLDER = (
-    _nodes.c.uuid,
-    _nodes.c.reservation,
-    _nodes.c.provision_state,
-    _nodes.c.provision_updated_at,
-)
-
-
-def locked(row: Mapping[Any, Any]) -> errors.NodeLocked:
-    """Return the error about the lock of a row that was read without it.
-
-    A row does not tell what its lock is for, except in the states that a conductor
-    only leaves by ending its work: those began when the work did.
-
-    :param row: uuid, reservation, provision_state, provision_updated_at.
-    """
-    host, state = row["reservation"] or "unknown", row["provision_state"]
-    busy = state in states.STUCK_STATES_TREATED_AS_FAIL
-    error = errors.NodeLocked(node=row["uuid"], host=host)
-    return error.held_by(
-        row["uuid"], host, state if busy else None, row["provision_updated_at"] if busy else None
-    )
+    raise errors.NodeLocked(node=uuid, host=holder or "unknown")
 
 
 @session.writes

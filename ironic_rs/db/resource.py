@@ -18,8 +18,6 @@ from ironic_rs.db.listing import Listing, identity
 from ironic_rs.domain import errors
 
 RecordT = TypeVar("RecordT", bound=Base)
-Change = Callable[[RecordT], Mapping[str, Any]]
-"""From a record to the columns of it that are to be written."""
 
 _nodes = table(models.Node)
 
@@ -64,6 +62,27 @@ class Resource(Generic[RecordT]):
             connection.execute(sa.insert(rows).values(row))
         return self.one(connection, rows.c.uuid == row["uuid"], row["uuid"])
 
+    def modify(
+        self,
+        connection: Connection,
+        ident: int | str,
+        change: Callable[[RecordT], Mapping[str, Any]],
+    ) -> RecordT:
+        """Change columns by what they are at the moment of the change; return the result.
+
+        :param change: returns the columns to write; may run more than once.
+        """
+        where = self.where(ident)
+        rows = table(self.model)
+        # Others that change the same row wait here, or for our commit.
+        connection.execute(sa.select(rows.c.id).where(where).with_for_update())
+        record = self.one(connection, where, ident)
+        given = change(record)
+        if not given:
+            return record
+        self.update(connection, record, given)
+        return self.one(connection, where, ident)
+
     def update(
         self,
         connection: Connection,
@@ -86,37 +105,6 @@ class Resource(Generic[RecordT]):
         with integrity.translated(self.model, known):
             if connection.execute(statement).rowcount == 0:
                 raise self._not_written(connection, where, target, fence)
-
-    def lock(self, connection: Connection, target: RecordT | int | str) -> int:
-        """Take the row until the end of the transaction and return its integer id.
-
-        :raises NotFound: the resource's own.
-        """
-        query = sa.select(table(self.model).c.id).where(self.where(target)).with_for_update()
-        found = connection.execute(query).scalar_one_or_none()
-        if found is None:
-            raise self.listing.missing(getattr(target, "uuid", target))
-        return int(found)
-
-    def touch(self, connection: Connection, record_id: int) -> None:
-        """Move ``updated_at``: something changed that belongs to the record."""
-        rows = table(self.model)
-        connection.execute(sa.update(rows).where(rows.c.id == record_id).values(id=rows.c.id))
-
-    def change(
-        self, connection: Connection, target: RecordT | int | str, make: Change[RecordT]
-    ) -> RecordT:
-        """Change a record by what it is under the lock of its row.
-
-        :param make: gets the record as it is then, returns the columns to write; may
-            be called again after a deadlock.
-        :returns: the record as stored.
-        """
-        record_id = self.lock(connection, target)
-        where = table(self.model).c.id == record_id
-        given = make(self.one(connection, where, record_id))
-        self.update(connection, record_id, given)
-        return self.one(connection, where, record_id)
 
     def delete(
         self, connection: Connection, target: RecordT | int | str, fence: str | None = None

@@ -9,21 +9,15 @@ Source: specification conductor.md sections 1.2 and 1.3.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ironic_rs.conf import CONF
-from ironic_rs.db import conductors as db_conductors
-from ironic_rs.domain import errors
 from ironic_rs.rpc import versions
+from ironic_rs.rpc.calls import Json, Patch, field
 from ironic_rs.rpc.context import RequestContext
+from ironic_rs.rpc.record_calls import RecordCalls
 from ironic_rs.rpc.registry import version_tuple
-from ironic_rs.rpc.ring import HashRing
-from ironic_rs.rpc.transport import Transport
-
-Json = dict[str, Any]
-Patch = Sequence[Mapping[str, Any]]
 
 #: Arguments of heartbeat that older conductors do not know, with their first version.
 _HEARTBEAT_SINCE = {
@@ -35,11 +29,7 @@ _HEARTBEAT_SINCE = {
 }
 
 
-def _field(node: Any, name: str) -> Any:
-    return node[name] if isinstance(node, Mapping) else getattr(node, name)
-
-
-class ConductorClient:
+class ConductorClient(RecordCalls):
     """Calls conductors.
 
     Every method raises what the conductor raised, and besides:
@@ -50,67 +40,6 @@ class ConductorClient:
     * TemporaryFailure 503: no conductor is alive;
     * ServiceUnavailable 503: the conductor or the message broker does not answer.
     """
-
-    def __init__(self, transport: Transport, ring: HashRing) -> None:
-        self._transport = transport
-        self._ring = ring
-
-    # Routing
-
-    def host_for(self, node: Any, *, code: int = 404) -> str:
-        """Return the conductor of a node.
-
-        :param code: HTTP code of the error when there is none.
-        :raises NoValidHost: no conductor of the group serves the driver.
-        :raises TemporaryFailure: no conductor is alive.
-        """
-        driver, group = _field(node, "driver"), _field(node, "conductor_group")
-        try:
-            return self._ring.host_for(driver, group, _field(node, "uuid"))
-        except errors.DriverNotFound as exc:
-            failed = errors.NoValidHost(
-                reason=f"no conductor of group '{group or ''}' serves driver {driver}."
-            )
-            failed.code = code
-            raise failed from exc
-
-    def any_host(self) -> str:
-        """Return a conductor that is alive.
-
-        :raises TemporaryFailure: there is none.
-        """
-        hosts = db_conductors.online_hosts()
-        if not hosts:
-            raise errors.TemporaryFailure("No conductor is alive. Please retry.")
-        return random.choice(hosts)
-
-    def _node(
-        self,
-        context: RequestContext,
-        node: Any,
-        method: str,
-        version: str,
-        /,
-        *,
-        missing: int = 404,
-        **arguments: Any,
-    ) -> Any:
-        host = self.host_for(node, code=missing)
-        arguments["node_id"] = _field(node, "uuid")
-        return self._transport.call(host, method, arguments, context, version=version)
-
-    def _driver(
-        self,
-        context: RequestContext,
-        driver_name: str,
-        method: str,
-        version: str,
-        /,
-        **arguments: Any,
-    ) -> Any:
-        host = self._ring.random_host_for_driver(driver_name)
-        arguments["driver_name"] = driver_name
-        return self._transport.call(host, method, arguments, context, version=version)
 
     # Nodes
 
@@ -396,62 +325,9 @@ class ConductorClient:
         self._transport.cast(
             CONF.host,
             f"continue_node_{kind}",
-            {"node_id": _field(node, "uuid")},
+            {"node_id": field(node, "uuid")},
             context,
             version=version,
-        )
-
-    # Ports and port groups
-
-    def create_port(self, context: RequestContext, node: Any, port: Mapping[str, Any]) -> Json:
-        """Insert a port of ``node``.
-
-        :param port: columns; ``node_id`` is set by the conductor.
-        :returns: ``{"uuid": ...}``.
-        """
-        reply: Json = self._node(context, node, "create_port", "1.41", port=dict(port))
-        return reply
-
-    def update_port(self, context: RequestContext, node: Any, port_id: str, patch: Patch) -> None:
-        """Apply a JSON patch on column names to a port (uuid) of ``node``."""
-        self._node(context, node, "update_port", "1.13", port_id=port_id, patch=list(patch))
-
-    def destroy_port(self, context: RequestContext, node: Any, port_id: str) -> None:
-        """Delete a port (uuid) of ``node``."""
-        self._node(context, node, "destroy_port", "1.25", port_id=port_id)
-
-    def update_portgroup(
-        self, context: RequestContext, node: Any, portgroup_id: str, patch: Patch
-    ) -> None:
-        """Apply a JSON patch on column names to a port group (uuid) of ``node``."""
-        self._node(
-            context,
-            node,
-            "update_portgroup",
-            "1.33",
-            portgroup_id=portgroup_id,
-            patch=list(patch),
-        )
-
-    def destroy_portgroup(self, context: RequestContext, node: Any, portgroup_id: str) -> None:
-        """Delete a port group (uuid) of ``node``."""
-        self._node(context, node, "destroy_portgroup", "1.33", portgroup_id=portgroup_id)
-
-    def update_portgroup_physical_network(
-        self,
-        context: RequestContext,
-        node: Any,
-        portgroup_id: str,
-        new_physical_network: str | None,
-    ) -> None:
-        """Give a port group (uuid) of ``node`` and all its ports another network."""
-        self._node(
-            context,
-            node,
-            "update_portgroup_physical_network",
-            "1.62",
-            portgroup_id=portgroup_id,
-            new_physical_network=new_physical_network,
         )
 
     # VIFs and virtual media
@@ -473,6 +349,43 @@ class ConductorClient:
         """Return the virtual media devices as the driver reports them."""
         reply: list[Json] = self._node(context, node, "get_virtual_media", "1.61", missing=400)
         return reply
+
+    def attach_virtual_media(
+        self,
+        context: RequestContext,
+        node: Any,
+        device_type: str,
+        image_url: str,
+        image_download_source: str = "local",
+    ) -> None:
+        """Start to insert an image.
+
+        :param device_type: ``cdrom``, ``disk`` or ``floppy``.
+        :param image_download_source: ``local``, ``http`` or ``swift`` (W33: sent on).
+        """
+        self._node(
+            context,
+            node,
+            "attach_virtual_media",
+            "1.59",
+            missing=400,
+            device_type=device_type,
+            image_url=image_url,
+            image_download_source=image_download_source,
+        )
+
+    def detach_virtual_media(
+        self, context: RequestContext, node: Any, device_types: Sequence[str] | None = None
+    ) -> None:
+        """Start to eject what is in devices of these types, of all types when None."""
+        self._node(
+            context,
+            node,
+            "detach_virtual_media",
+            "1.59",
+            missing=400,
+            device_types=None if device_types is None else list(device_types),
+        )
 
     # Consoles
 

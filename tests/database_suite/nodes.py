@@ -243,15 +243,21 @@ class TestFilters:
         child = make_node(parent_node=parent.uuid, shard="a")
         assert nodes.child_uuids(parent.uuid) == [child.uuid]
         assert nodes.shard_counts() == [("a", 2)]
-        assert nodes.uuids_of(["parent", child.uuid, "parent"]) == {
-            "parent": parent.uuid,
-            child.uuid: child.uuid,
-        }
-        assert nodes.uuids_of(["parent"], project="p") == {"parent": parent.uuid}
-        with pytest.raises(errors.NodeNotFound):
-            nodes.uuids_of([child.uuid], project="p")
-        with pytest.raises(errors.NodeNotFound, match="nobody"):
-            nodes.uuids_of(["parent", "nobody"])
+        make_node(name="other")
+        found = nodes.select(["uuid"], {"ident_in": ["parent", child.uuid, "parent", "nobody"]})
+        assert [row["uuid"] for row in found] == [parent.uuid, child.uuid]
+
+    def test_nodes_are_found_by_all_of_their_traits(self):
+        both, one = make_node(), make_node()
+        nodes.set_traits(both.id, ["CUSTOM_A", "CUSTOM_B", "CUSTOM_C"])
+        nodes.set_traits(one.id, ["CUSTOM_A"])
+        for wanted, expected in (
+            (["CUSTOM_A"], [both.id, one.id]),
+            (["CUSTOM_A", "CUSTOM_B", "CUSTOM_A"], [both.id]),
+            (["CUSTOM_A", "CUSTOM_D"], []),
+        ):
+            rows = nodes.select(["id"], {"all_traits": wanted})
+            assert [row["id"] for row in rows] == expected
 
 
 @pytest.mark.usefixtures("db")

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ironic_rs.conf import CONF
 from ironic_rs.db import engines, migration, models, nodes, session
+from tests.database_suite.allocations import TestAllocations
 from tests.database_suite.conductors import TestConductors
 from tests.database_suite.listing import TestPages
 from tests.database_suite.migration import (
@@ -27,7 +28,6 @@ from tests.database_suite.nodes import (
     TestWritingNodes,
 )
 from tests.database_suite.resources import (
-    TestAllocations,
     TestBios,
     TestChassis,
     TestFirmware,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_rs.conductor.endpoints.agent import AgentEndpoint
+from ironic_rs.conductor.endpoints.allocations import AllocationsEndpoint
 from ironic_rs.conductor.endpoints.base import Endpoint
 from ironic_rs.conductor.endpoints.console import ConsoleEndpoint
 from ironic_rs.conductor.endpoints.deployment import DeploymentEndpoint
@@ -14,10 +15,12 @@ from ironic_rs.conductor.endpoints.ports import PortsEndpoint
 from ironic_rs.conductor.endpoints.power import PowerEndpoint
 from ironic_rs.conductor.endpoints.provision import ProvisionEndpoint
 from ironic_rs.conductor.endpoints.vendor import VendorEndpoint
+from ironic_rs.conductor.endpoints.volumes import VolumesEndpoint
 
 #: All endpoint classes; a conductor makes one of each.
 ENDPOINTS: tuple[type[Endpoint], ...] = (
     AgentEndpoint,
+    AllocationsEndpoint,
     ConsoleEndpoint,
     DeploymentEndpoint,
     DriversEndpoint,
@@ -28,4 +31,5 @@ ENDPOINTS: tuple[type[Endpoint], ...] = (
     PowerEndpoint,
     ProvisionEndpoint,
     VendorEndpoint,
+    VolumesEndpoint,
 )

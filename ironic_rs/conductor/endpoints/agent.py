@@ -109,8 +109,8 @@ class AgentEndpoint(Endpoint):
             )
         try:
             task = self.acquire(context, node_id, purpose="heartbeat", retry=False)
-        except errors.NodeLocked as exc:
-            self._missed(context, node_id, agent_token, callback_url, exc)
+        except errors.NodeLocked:
+            self._missed(context, node_id, agent_token, callback_url)
             return
         with task:
             _check(task.node, agent_token, callback_url)
@@ -130,12 +130,7 @@ class AgentEndpoint(Endpoint):
             )
 
     def _missed(
-        self,
-        context: RequestContext,
-        node_id: str,
-        token: str | None,
-        callback_url: str,
-        locked: errors.NodeLocked,
+        self, context: RequestContext, node_id: str, token: str | None, callback_url: str
     ) -> None:
         """Answer the heartbeat of a locked node."""
         with self.acquire(
@@ -146,7 +141,7 @@ class AgentEndpoint(Endpoint):
             if not node.driver_internal_info.get("agent_url"):
                 # Nobody could reach the agent before its next regular heartbeat: it
                 # repeats a refused one within seconds.
-                raise locked
+                raise errors.NodeLocked(node=node.uuid, host=node.reservation or "unknown")
             LOG.info("Node %s is locked: its heartbeat is not acted on", node.uuid)
 
     @rpc_method("get_node_with_token", since="1.49")

@@ -7,18 +7,22 @@ the node as it was (conductor.md section 16, guarantee 3).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_rs.conductor import failures
 from ironic_rs.conf import CONF
-from ironic_rs.db import nodes
-from ironic_rs.domain import errors, states
+from ironic_rs.db import nodes, records
+from ironic_rs.domain import errors, fields, patch, states
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.service import Conductor
     from ironic_rs.conductor.task import Task
+    from ironic_rs.db.base import Base
     from ironic_rs.rpc.context import RequestContext
+
+#: Columns that no patch from outside may name.
+_PRIVATE = frozenset({"id", "uuid", "internal_info", "created_at", "updated_at", "version"})
 
 
 class Endpoint:
@@ -30,6 +34,22 @@ class Endpoint:
     def acquire(self, context: RequestContext, node_id: str | int, **kwargs: Any) -> Task:
         """Take a task; arguments as ``TaskManager.acquire``."""
         return self.conductor.tasks.acquire(context, node_id, **kwargs)
+
+
+def patched(
+    record: Base, operations: Sequence[Mapping[str, Any]], table: fields.Table
+) -> dict[str, Any]:
+    """Apply a patch on column names to a record; return the columns that changed.
+
+    :raises PatchError, InvalidParameterValue: does not apply, bad value.
+    """
+    names = set(type(record).__table__.columns.keys()) - _PRIVATE
+    document = {name: getattr(record, name) for name in names}
+    wanted = patch.apply(document, [dict(op) for op in operations], table)
+    touched = {patch.root(op): wanted[patch.root(op)] for op in operations}
+    for name, value in fields.check_values(table.resource, touched).items():
+        setattr(record, name, value)
+    return records.changes(record)
 
 
 def require_event(task: Task, event: str, action: str | None = None) -> None:

@@ -7,14 +7,18 @@ Source: specification conductor.md section 1.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ironic_rs.conductor import failures
 from ironic_rs.conductor.endpoints.base import Endpoint
-from ironic_rs.conductor.flows import boot
+from ironic_rs.conductor.flows import boot, virtual_media
+from ironic_rs.domain import errors, states
+from ironic_rs.drivers.base import ManagementInterface
 from ironic_rs.rpc.registry import rpc_method
 
 if TYPE_CHECKING:
+    from ironic_rs.conductor.task import Task
     from ironic_rs.rpc.context import RequestContext
 
 
@@ -90,3 +94,69 @@ class ManagementEndpoint(Endpoint):
         ) as task:
             task.driver.management.validate(task)
             return task.driver.management.get_virtual_media(task)
+
+    @rpc_method("attach_virtual_media", since="1.59")
+    def attach_virtual_media(
+        self,
+        context: RequestContext,
+        node_id: str,
+        device_type: str,
+        image_url: str,
+        image_download_source: str = virtual_media.LOCAL,
+    ) -> None:
+        """Start to insert an image.
+
+        :param device_type: ``cdrom``, ``disk`` or ``floppy``.
+        :param image_download_source: who fetches it: the conductor (``local``) or the
+            BMC (``http``).
+        :raises InvalidParameterValue, UnsupportedDriverExtension, TemporaryFailure:
+            refused.
+        """
+        with self.acquire(context, node_id, purpose="attaching virtual media") as task:
+            _check_media(task, "attach_virtual_media", [device_type])
+            virtual_media.check_source(image_url, image_download_source)
+            _start(task, virtual_media.attach, device_type, image_url, image_download_source)
+
+    @rpc_method("detach_virtual_media", since="1.59")
+    def detach_virtual_media(
+        self, context: RequestContext, node_id: str, device_types: Sequence[str] | None = None
+    ) -> None:
+        """Start to eject what is in devices of these types, of all types when None.
+
+        :raises InvalidParameterValue, UnsupportedDriverExtension, TemporaryFailure:
+            refused.
+        """
+        with self.acquire(context, node_id, purpose="detaching virtual media") as task:
+            _check_media(task, "detach_virtual_media", device_types or ())
+            _start(task, virtual_media.detach, device_types)
+
+
+def _start(task: Task, worker: Callable[..., None], *args: Any) -> None:
+    task.node.last_error = None
+    task.save()
+    task.set_spawn_error_hook(failures.work_refused, task)
+    task.spawn_after(worker, task, *args)
+
+
+def _check_media(task: Task, method: str, device_types: Sequence[str]) -> None:
+    """Refuse what would only fail in the background.
+
+    :raises InvalidParameterValue: unknown device type, bad driver_info.
+    :raises UnsupportedDriverExtension: the driver has no virtual media.
+    :raises TemporaryFailure: the BMC is known not to answer.
+    """
+    node, management = task.node, task.driver.management
+    unknown = [name for name in device_types if name not in virtual_media.DEVICE_TYPES]
+    if unknown:
+        raise errors.InvalidParameterValue(
+            f"Unknown virtual media device type '{unknown[0]}'; accepted: "
+            f"{', '.join(virtual_media.DEVICE_TYPES)}."
+        )
+    found = getattr(management, method)
+    if getattr(found, "__func__", None) is getattr(ManagementInterface, method):
+        raise errors.UnsupportedDriverExtension(driver=node.driver, extension=method)
+    management.validate(task)
+    if node.maintenance and node.fault == states.FAULT_POWER:
+        raise errors.TemporaryFailure(
+            f"The BMC of node {node.uuid} does not answer (fault {node.fault}). Please retry."
+        )

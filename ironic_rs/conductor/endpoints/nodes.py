@@ -82,7 +82,7 @@ class NodesEndpoint(Endpoint):
             if allocation is not None:
                 task.check_lock()
                 with contextlib.suppress(errors.AllocationNotFound):
-                    allocations.destroy(allocation)
+                    allocations.destroy(allocation, fence=self.conductor.host)
             task.save()
 
     @rpc_method("destroy_node", since="1.9")

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
 
-from ironic_rs.conductor.endpoints.base import Endpoint
-from ironic_rs.db import models, portgroups, ports, records
-from ironic_rs.domain import errors, fields, patch, states
-from ironic_rs.domain.fields import Table
+from ironic_rs.conductor.endpoints.base import Endpoint, patched
+from ironic_rs.db import models, portgroups, ports
+from ironic_rs.domain import errors, fields, states
 from ironic_rs.rpc.registry import rpc_method
 
 if TYPE_CHECKING:
@@ -22,23 +21,8 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 _CONNECTIVITY = ("portgroup_id", "pxe_enabled", "local_link_connection", "physical_network")
-_PRIVATE = frozenset({"id", "uuid", "internal_info", "created_at", "updated_at", "version"})
 
 Record = models.Port | models.Portgroup
-
-
-def _patched(record: Record, operations: Sequence[Mapping[str, Any]], table: Table) -> set[str]:
-    """Apply a patch on column names to a record; return the changed columns.
-
-    :raises PatchError, InvalidParameterValue: does not apply, bad value.
-    """
-    names = set(type(record).__table__.columns.keys()) - _PRIVATE
-    document = {name: getattr(record, name) for name in names}
-    wanted = patch.apply(document, [dict(op) for op in operations], table)
-    touched = {patch.root(op): wanted[patch.root(op)] for op in operations}
-    for name, value in fields.check_values(table.resource, touched).items():
-        setattr(record, name, value)
-    return set(records.changes(record))
 
 
 def _connectivity_may_change(node: models.Node) -> bool:
@@ -123,7 +107,7 @@ class PortsEndpoint(Endpoint):
             node = task.node
             port = ports.get(port_id)
             _require_owner(port, node)
-            changed = _patched(port, patch, fields.PORT)
+            changed = set(patched(port, patch, fields.PORT))
             if not changed:
                 return
             in_use = node.instance_uuid is not None or node.provision_state == states.ACTIVE
@@ -194,7 +178,7 @@ class PortsEndpoint(Endpoint):
             node = task.node
             group = portgroups.get(portgroup_id)
             _require_owner(group, node)
-            changed = _patched(group, patch, fields.PORTGROUP)
+            changed = patched(group, patch, fields.PORTGROUP)
             if not changed:
                 return
             if "node_id" in changed:

@@ -75,7 +75,8 @@ def _forget_instance(task: Task) -> None:
     node = task.node
     if node.allocation_id is not None:
         with contextlib.suppress(errors.AllocationNotFound):
-            allocations.destroy(node.allocation_id)
+            task.check_lock()
+            allocations.destroy(node.allocation_id, fence=task.conductor.host)
         node.allocation_id = None
     node.instance_info = {}
     node.instance_uuid = None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ironic_rs.conductor.periodics import timeouts
+from ironic_rs.conductor.periodics.allocations import check_orphan_allocations
 from ironic_rs.conductor.periodics.framework import NodeScan, Periodic, visit_nodes
 from ironic_rs.conductor.periodics.local_state import sync_local_state
 from ironic_rs.conductor.periodics.orphans import OrphanCheck
@@ -42,6 +43,11 @@ def collect(conductor: Conductor) -> list[Periodic]:
             "_check_orphan_nodes",
             lambda conf: conf.conductor.check_provision_state_interval,
             OrphanCheck().run,
+        ),
+        Periodic(
+            "_check_orphan_allocations",
+            lambda conf: conf.conductor.check_allocations_interval,
+            check_orphan_allocations,
         ),
         Periodic(
             "_sync_local_state",

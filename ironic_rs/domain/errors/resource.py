@@ -129,6 +129,15 @@ class AllocationFailed(IronicError):
     template = "Failed to process allocation {uuid}: {error}."
 
 
+class AllocationLost(Conflict):
+    """Only ever seen by the worker that looks for a node: it has to stop."""
+
+    code = 409
+    template = (
+        "Allocation {allocation} is settled, or another conductor's to settle (state {state})."
+    )
+
+
 class DeployTemplateNotFound(NotFound):
     code = 404
     template = "Deploy template {template} could not be found."
@@ -162,6 +171,11 @@ class RunbookAlreadyExists(Conflict):
 class RunbookDuplicateName(Conflict):
     code = 409
     template = "A runbook with name {name} already exists."
+
+
+class RunbookTraitNotFound(NotFound):
+    code = 404
+    template = "Runbook {runbook} doesn't have the trait {trait}."
 
 
 class InvalidRunbook(Invalid):

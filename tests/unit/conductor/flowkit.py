@@ -21,6 +21,7 @@ import pytest
 from ironic_rs.conductor.endpoints import ENDPOINTS
 from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conductor.flows.hooks import TaskFlows
+from ironic_rs.conductor.lockbook import LockBook
 from ironic_rs.conductor.task import Task, TaskManager
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors, history, models, nodes, session
@@ -155,6 +156,7 @@ class World:
         self.fence = SelfFence(lambda: 0)
         self.workers = InlineWorkers()
         self.tasks = TaskManager(self)  # type: ignore[arg-type]
+        self.allocating = LockBook()
         self.drivers = KitRegistry(CONF)
         self.drivers.kit = self.kit
         self.drivers.load()

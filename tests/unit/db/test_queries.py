@@ -1,5 +1,6 @@
 """The database suite on SQLite."""
 
+from tests.database_suite.allocations import TestAllocations
 from tests.database_suite.conductors import TestConductors
 from tests.database_suite.listing import TestPages
 from tests.database_suite.migration import (
@@ -18,7 +19,6 @@ from tests.database_suite.nodes import (
     TestWritingNodes,
 )
 from tests.database_suite.resources import (
-    TestAllocations,
     TestBios,
     TestChassis,
     TestFirmware,

@@ -112,6 +112,24 @@ def test_driver_calls_go_to_any_conductor_that_has_it(
         client.get_driver_properties(admin_context(), "ipmi")
 
 
+def test_allocations_go_to_any_live_conductor_or_to_that_of_the_node_in_use(
+    client: ConductorClient, wire: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ironic_rs.db.conductors.online_hosts", lambda: ["cond-x"])
+    client.create_allocation(admin_context(), {"name": "a"})
+    client.destroy_allocation(admin_context(), UUID)
+    client.create_allocation(admin_context(), {"name": "a"}, NODE)
+    assert [(s["host"], s["arguments"]) for s in wire.sent] == [
+        ("cond-x", {"allocation": {"name": "a"}}),
+        ("cond-x", {"allocation_id": UUID}),
+        ("cond-c", {"allocation": {"name": "a"}, "node_id": UUID}),
+    ]
+    monkeypatch.setattr("ironic_rs.db.conductors.online_hosts", list)
+    with pytest.raises(errors.TemporaryFailure) as caught:
+        client.create_allocation(admin_context(), {})
+    assert caught.value.code == 503
+
+
 def test_continuation_goes_to_this_host(client: ConductorClient, wire: Recorder) -> None:
     client.continue_node(admin_context(), NODE, "service")
     assert wire.sent[0]["host"] == "me"
@@ -131,6 +149,10 @@ _LOST = SimpleNamespace(uuid=UUID, driver="redfish", conductor_group="nowhere")
         (400, lambda c, x, n: c.create_node(x, vars(n))),
         (400, lambda c, x, n: c.vif_list(x, n)),
         (400, lambda c, x, n: c.get_virtual_media(x, n)),
+        (400, lambda c, x, n: c.attach_virtual_media(x, n, "cdrom", "http://a")),
+        (400, lambda c, x, n: c.detach_virtual_media(x, n)),
+        (404, lambda c, x, n: c.update_volume_target(x, n, UUID, [])),
+        (404, lambda c, x, n: c.create_allocation(x, {}, n)),
         (400, lambda c, x, n: c.get_node_with_token(x, n)),
         (400, lambda c, x, n: c.heartbeat(x, n, "http://a", "1")),
         (400, lambda c, x, n: c.continue_inspection(x, n, {})),
@@ -163,14 +185,18 @@ def test_heartbeat_fits_the_pinned_release(client: ConductorClient, wire: Record
     assert fits(wire.sent[0]["version"], "1.61")
 
 
-def test_every_call_fits_a_method_of_the_conductor(client: ConductorClient, wire: Recorder) -> None:
+def test_every_call_fits_a_method_of_the_conductor(
+    client: ConductorClient, wire: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The two sides cannot drift apart: names, arguments and versions are compared."""
     registry = Registry(endpoint(None) for endpoint in ENDPOINTS)  # type: ignore[arg-type]
     samples: dict[str, Any] = {
         "node": {"uuid": UUID, "driver": "redfish", "conductor_group": ""},
         "driver_name": "redfish",
         "kind": "clean",
+        "backfill": {"uuid": UUID, "driver": "redfish", "conductor_group": ""},
     }
+    monkeypatch.setattr(client, "any_host", lambda: "cond-a")
     for name, method in inspect.getmembers(client, inspect.ismethod):
         if name.startswith("_") or name in ("host_for", "any_host"):
             continue

@@ -24,7 +24,7 @@ MODULES = [
 
 
 #: Functions that hold no lock that could be lost.
-WITHOUT_LOCK = {"_validated", "_driver_worker"}
+WITHOUT_LOCK = {"_validated", "_driver_worker", "settle", "_record_failure"}
 
 
 def _names(handler: ast.ExceptHandler) -> set[str]:
