@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import configparser
+import contextlib
 import io
 import re
 import sys
@@ -22,6 +24,7 @@ from typing import Any
 
 from keystoneauth1 import loading
 from oslo_config import cfg, generator
+from oslo_policy import generator as policy_generator
 
 from ironic_rs.conf import compat, opts
 from ironic_rs.domain import states
@@ -89,6 +92,20 @@ def sample_configuration() -> str:
     text = io.StringIO()
     generator.generate(conf, text)
     return re.sub(r"[ \t]+$", "", text.getvalue(), flags=re.MULTILINE)
+
+
+def sample_policy() -> str:
+    """The sample policy.yaml: every rule with its default, commented out."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "etc" / "policy-generator.conf")
+    options = parser["DEFAULT"]
+    arguments = ["--namespace", options["namespace"]]
+    if options.getboolean("exclude_deprecated"):
+        arguments.append("--exclude-deprecated")
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        policy_generator.generate_sample(arguments, cfg.ConfigOpts())
+    return text.getvalue()
 
 
 FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -226,6 +243,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/options.md": option_pages,
     "docs/state-machine.md": state_machine,
     "etc/ironic/ironic.conf.sample": sample_configuration,
+    "etc/ironic/policy.yaml.sample": sample_policy,
     "ironic_rs/conf/library_options.txt": library_options,
 }
 

@@ -17,8 +17,9 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi
 from pecan import hooks
 from pecan.core import ExplicitPecan
 
-from ironic_rs.api import body, call, errors, microversions, middleware, router
+from ironic_rs.api import body, call, errors, microversions, middleware, router, tokens
 from ironic_rs.api.routes import ROUTES
+from ironic_rs.domain.errors import Unauthorized
 from ironic_rs.rpc import transport
 from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.context import RequestContext
@@ -131,6 +132,8 @@ class ApiHook(hooks.PecanHook):
         context["highest"] = highest
         context["minor"] = microversions.negotiate(environ, highest)
         context["context"] = _request_context(environ)
+        if tokens.is_refused(environ):
+            raise Unauthorized()
         if environ.get("HTTP_ACCEPT") and not request.accept.acceptable_offers([_JSON]):
             raise errors.RouterError(406, f"Only {_JSON} is offered.")
         # Pecan need not negotiate it again.
@@ -148,12 +151,10 @@ class ApiHook(hooks.PecanHook):
 
 
 def _request_context(environ: dict[str, Any]) -> RequestContext:
-    return RequestContext(
-        is_public_api=bool(environ.get("ironic_rs.public_route")),
-        user_id=environ.get("HTTP_X_USER"),
-        user_name=environ.get("HTTP_X_USER_NAME"),
-        request_id=environ.get("openstack.request_id"),
-        global_request_id=environ.get("openstack.global_request_id"),
+    return RequestContext.from_environ(
+        environ,
+        is_public_api=bool(environ.get(middleware.PUBLIC_MARK)),
+        auth_token_info=tokens.token_info(environ),
     )
 
 
@@ -184,7 +185,7 @@ def build(services: call.Services) -> WSGIApplication:
         request_cls=ApiRequest,
         response_cls=webob.Response,
     )
-    app = middleware.authentication(app, conf)
+    app = middleware.authentication(tokens.audited(app, conf), conf)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         app = http_proxy_to_wsgi.HTTPProxyToWSGI(app, conf)
     if conf.healthcheck.enabled:

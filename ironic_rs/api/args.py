@@ -9,7 +9,7 @@ Source: specification rest-api.md sections 2.1, 5.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from ironic_rs.domain.fields.kinds import (
     Integer,
     Mac,
     Object,
+    Schema,
     String,
     Uuid,
 )
@@ -38,6 +39,10 @@ class StringList(Kind):
 
     label: str = "list of strings"
     fold: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "array", "items": {"type": "string"}}
 
     @property
     def accepted(self) -> str:
@@ -64,6 +69,10 @@ class Items(Kind):
     def accepted(self) -> str:
         return "a JSON list"
 
+    @property
+    def schema(self) -> Schema:
+        return {"type": "array"}
+
     def convert(self, value: Any) -> list[Any]:
         if not isinstance(value, list):
             raise self.refuse()
@@ -79,6 +88,10 @@ class HostName(Kind):
     @property
     def accepted(self) -> str:
         return "a host name or address, with a port or without"
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": r"^[\w.:\[\]%-]{1,255}$"}
 
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[\w.:\[\]%-]{1,255}", value):
@@ -104,6 +117,10 @@ class Arg:
 
     :param since: first minor version that takes it.
     :param below: status before that version.
+    :param late: first minor version that takes it, where the handler checks that
+        itself because the order of the checks is part of the interface.
+    :param form: JSON schema at a minor version, where the handler checks more than
+        the kind does.
     """
 
     name: str
@@ -112,6 +129,20 @@ class Arg:
     since: int = 1
     below: int = 406
     default: Any = None
+    late: int = 1
+    form: Callable[[int], Schema] | None = None
+
+    @property
+    def first(self) -> int:
+        """First minor version that takes it."""
+        return max(self.since, self.late)
+
+    def schema(self, minor: int) -> Schema:
+        """Return the JSON schema of the value at microversion 1.``minor``."""
+        schema = dict(self.form(minor) if self.form is not None else self.kind.schema)
+        if self.default is not None:
+            schema["default"] = self.default
+        return schema
 
 
 PAGE: tuple[Arg, ...] = (

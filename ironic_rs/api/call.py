@@ -13,7 +13,8 @@ from oslo_config import cfg
 
 from ironic_rs.api import args as args_module
 from ironic_rs.api import policy
-from ironic_rs.domain import errors
+from ironic_rs.domain import errors, names
+from ironic_rs.domain.fields import show
 from ironic_rs.rpc.context import RequestContext
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _LARGE_PAGES_AT_ONCE = 2
 class Services:
     """What handlers use of the rest of the product.
 
+    :ivar enforcer: decides by the policy; that of the configured ``auth_strategy``.
     :param driver_cache: answers of conductors about drivers, for the life of the
         process, by (method, driver).
     :param pages: held while a large page is made: many at once would only wait for
@@ -39,11 +41,14 @@ class Services:
     conf: cfg.ConfigOpts
     conductors: ConductorClient
     ring: HashRing
-    enforcer: policy.Enforcer = field(default_factory=policy.Permissive)
+    enforcer: policy.Enforcer = field(init=False)
     driver_cache: dict[tuple[str, str], Any] = field(default_factory=dict)
     pages: threading.Semaphore = field(
         default_factory=lambda: threading.Semaphore(_LARGE_PAGES_AT_ONCE)
     )
+
+    def __post_init__(self) -> None:
+        self.enforcer = policy.enforcer(self.conf)
 
 
 @dataclass(frozen=True)
@@ -136,6 +141,16 @@ class Call:
         if "limit" in self.args and (self.args["limit"] or _LARGE_PAGE + 1) > _LARGE_PAGE:
             return self.services.pages
         return contextlib.nullcontext()
+
+    def ident(self, name: str) -> str:
+        """Return an argument of the path that must be a UUID or a name.
+
+        :raises InvalidUuidOrName: it can be neither.
+        """
+        text = self.path[name]
+        if not names.is_uuid_like(text) and not names.is_logical_name(text):
+            raise errors.InvalidUuidOrName(name=show(text))
+        return text
 
     def has(self, minor: int) -> bool:
         """Tell whether the request's microversion is at least 1.``minor``."""

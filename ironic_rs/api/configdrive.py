@@ -12,6 +12,7 @@ from ironic_rs.api.call import Call
 from ironic_rs.api.microversions import V
 from ironic_rs.domain import errors
 from ironic_rs.domain.fields import show
+from ironic_rs.domain.fields.kinds import Schema
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\n\r\t ]*")
 #: Keys of the object form, with the JSON types of their values.
@@ -27,6 +28,29 @@ _TYPE_TEXT = {
     "user_data": "an object, a list, a string or null",
     "vendor_data": "an object",
 }
+
+
+def form(minor: int) -> Schema:
+    """Return the JSON schema of a config drive at microversion 1.``minor``."""
+    text: Schema = {
+        "type": "string",
+        "pattern": "^([A-Za-z0-9+/=\\n\\r\\t ]*|[^:]*://.*)$",
+        "description": "A URL, or base64 of a gzipped image of a file system.",
+    }
+    if minor < V.CONFIGDRIVE_OBJECT:
+        return text
+    parts: Schema = {
+        "type": "object",
+        "properties": {
+            "meta_data": {"type": "object"},
+            "network_data": {"type": "object"},
+            "user_data": {"type": ["object", "array", "string", "null"]},
+        },
+        "additionalProperties": False,
+    }
+    if minor >= V.VENDOR_DATA:
+        parts["properties"]["vendor_data"] = {"type": "object"}
+    return {"anyOf": [text, parts]}
 
 
 def check(call: Call, value: Any, target: str) -> Any:

@@ -33,7 +33,6 @@ _TRACEBACK = "Traceback (most recent call last):"
 #: Seconds that a client should wait before it tries again.
 _RETRY_AFTER_LOCK = "1"
 _RETRY_AFTER_BUSY = "5"
-_LOCKED = (errors.NodeLocked, errors.ParentNodeLocked, errors.ChildNodeLocked)
 
 
 class RouterError(Exception):
@@ -116,13 +115,14 @@ def _fault(exc: Exception, conf: cfg.ConfigOpts, environ: Mapping[str, Any]) -> 
     elif _TRACEBACK in text:
         text = text.partition(_TRACEBACK)[0].rstrip()
     fault = {
+        **(exc.details if isinstance(exc, errors.IronicError) else {}),
         "faultcode": "Client" if status < 500 else "Server",
         "faultstring": text,
         "debuginfo": debug,
         "errorcode": code,
     }
     answer = _wrapped(status, fault, code)
-    if isinstance(exc, _LOCKED):
+    if isinstance(exc, errors.Locked):
         answer.headers["Retry-After"] = _RETRY_AFTER_LOCK
     elif status == 503:
         answer.headers["Retry-After"] = _RETRY_AFTER_BUSY

@@ -12,6 +12,7 @@ from ironic_rs.api.call import Call
 from ironic_rs.api.microversions import V
 from ironic_rs.domain import errors, names
 from ironic_rs.domain.fields import show
+from ironic_rs.domain.fields.kinds import Schema
 
 _VTEP = ("vtep-logical-switch", "vtep-physical-switch")
 _KEYS = ("port_id", "switch_id", "hostname", "switch_info", "network_type", *_VTEP)
@@ -22,6 +23,30 @@ _FORMS = (
     {"port_id", "hostname"},
     {"port_id", *_VTEP},
 )
+
+
+def form(minor: int) -> Schema:
+    """Return the JSON schema of a connection at microversion 1.``minor``."""
+    vtep = V.OVN_VTEP <= minor < V.NO_OVN_VTEP
+    keys = [key for key in _KEYS if (vtep or key not in _VTEP)]
+    properties: dict[str, Schema] = {key: {"type": "string"} for key in keys}
+    properties["switch_id"]["pattern"] = (
+        "^([0-9A-Fa-f]{16}|[0-9A-Fa-f]{2}((:[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){5}))$"
+    )
+    forms: list[Schema] = [{"maxProperties": 0}]
+    forms += [{"required": sorted(form)} for form in _FORMS if form <= set(keys)]
+    if minor < V.NETWORK_TYPE:
+        del properties["network_type"]
+    else:
+        properties["network_type"] = {"type": "string", "enum": list(_NETWORK_TYPES)}
+        unmanaged = {"network_type": {"const": "unmanaged"}}
+        forms.append({"properties": unmanaged, "required": [*unmanaged], "maxProperties": 1})
+    return {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "anyOf": forms,
+    }
 
 
 def shown(value: Any, minor: int) -> Any:

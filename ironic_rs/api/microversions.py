@@ -175,14 +175,20 @@ def negotiate(environ: Mapping[str, Any], highest: int = MAXIMUM) -> int:
     :raises UnsupportedVersion: not a version, another major, or out of range.
     """
     wanted = requested(environ)
-    if wanted is None:
-        return MINIMUM
+    return MINIMUM if wanted is None else parse(wanted, highest)
+
+
+def parse(wanted: str, highest: int = MAXIMUM) -> int:
+    """Return the minor version that a text such as ``1.15`` or ``latest`` means.
+
+    :raises UnsupportedVersion: not a version, another major, or out of range.
+    """
     if wanted.lower() == "latest":
         return highest
     match = _VERSION.fullmatch(wanted)
     if match is None:
         raise UnsupportedVersion(
-            f"Invalid value {wanted[:40]!a} of the version header; accepted: a version "
+            f"Invalid version {wanted[:40]!a}; accepted: a version "
             f"from {text(MINIMUM)} to {text(highest)}, or latest.",
             highest,
         )

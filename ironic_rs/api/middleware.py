@@ -28,7 +28,7 @@ from oslo_context import context as oslo_context
 from oslo_middleware import basic_auth, request_id
 from oslo_middleware import exceptions as middleware_errors
 
-from ironic_rs.api import microversions
+from ironic_rs.api import microversions, tokens
 from ironic_rs.domain import errors, secrets
 
 LOG = logging.getLogger(__name__)
@@ -46,9 +46,11 @@ VERSION_HEADERS = (
 MIDDLEWARE_GROUP = "ironic.api.middleware"
 PUBLIC_MARK = "ironic_rs.public_route"
 
-#: Paths that need no authentication (section 4); a trailing slash does not count.
+#: Paths that need no authentication (section 4, and ours, the API description); a
+#: trailing slash does not count.
 _PUBLIC = re.compile(
-    r"(?:/|/v1|/v1/lookup|/v1/heartbeat/[a-z0-9\-]+|/v1/continue_inspection)?(?:\.json|\.xml)?"
+    r"(?:/|/v1|/v1/openapi|/v1/lookup|/v1/heartbeat/[a-z0-9\-]+|/v1/continue_inspection)?"
+    r"(?:\.json|\.xml)?"
 )
 _REQUEST_ID = re.compile(request_id.ID_FORMAT)
 
@@ -128,14 +130,24 @@ class _NoAuth:
         self._app = app
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        _forget_identity(environ)
+        tokens.forget_identity(environ)
         environ[PUBLIC_MARK] = is_public(environ["PATH_INFO"])
         return self._app(environ, start_response)
 
 
-def _forget_identity(environ: dict[str, Any]) -> None:
-    environ.pop("HTTP_X_USER", None)
-    environ.pop("HTTP_X_USER_NAME", None)
+class _PublicOrToken:
+    """Lets requests of public routes pass by the check of tokens."""
+
+    def __init__(self, app: WSGIApplication, guarded: WSGIApplication) -> None:
+        self._app = app
+        self._guarded = guarded
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        environ[PUBLIC_MARK] = public = is_public(environ["PATH_INFO"])
+        if not public:
+            return self._guarded(environ, start_response)
+        tokens.forget_identity(environ)
+        return self._app(environ, start_response)
 
 
 class BasicAuth:
@@ -164,7 +176,7 @@ class BasicAuth:
             ) from exc
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        _forget_identity(environ)
+        tokens.forget_identity(environ)
         environ[PUBLIC_MARK] = public = is_public(environ["PATH_INFO"])
         if not public:
             try:
@@ -224,10 +236,7 @@ def authentication(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplicatio
         return _NoAuth(app)
     if conf.auth_strategy == "http_basic":
         return BasicAuth(app, conf.http_basic_auth_user_file)
-    raise errors.IncorrectConfiguration(
-        error=f"[DEFAULT]auth_strategy = {conf.auth_strategy} is not offered by this release; "
-        "use http_basic or noauth"
-    )
+    return _PublicOrToken(app, tokens.TokenAuth(app, conf))
 
 
 def custom(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from oslo_config import cfg
+
+from ironic_rs.api.enforcement import RoleBased
 from ironic_rs.rpc.context import RequestContext
 
 #: Rules that nobody passes unless the operator's file says otherwise.
@@ -29,6 +32,14 @@ class Permissive:
 
     def allows(self, context: RequestContext, rule: str, target: Mapping[str, Any]) -> bool:
         return rule not in (SHOW_DRIVER_SECRETS, SHOW_INSTANCE_SECRETS)
+
+
+def enforcer(conf: cfg.ConfigOpts) -> Enforcer:
+    """Return what decides with the configured ``[DEFAULT]auth_strategy``.
+
+    :raises IncorrectConfiguration: a policy file can not be used.
+    """
+    return RoleBased(conf) if conf.auth_strategy == "keystone" else Permissive()
 
 
 def node_target(node: Mapping[Any, Any]) -> dict[str, Any]:

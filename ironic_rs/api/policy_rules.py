@@ -9,29 +9,46 @@ Source: specification rest-api.md section 4, data/policies.json.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib import resources
+from typing import Any
 
 from oslo_policy import policy
 
+#: In OpenStack's Wallaby cycle the rules learned of scopes and of the roles below admin.
+_SINCE = "17.0.0"
+_REASON = "The rules before scopes and the roles reader, member and manager."
+
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Return all rules with their defaults, in the order of the documentation."""
+    """Return all rules with their defaults, in the order of the documentation.
+
+    Rules with a legacy check are that check as well when
+    ``[oslo_policy]enforce_new_defaults`` is off.
+    """
     table = json.loads((resources.files("ironic_rs.api") / "policies.json").read_text())
-    return [
-        _rule(name, rule["check"], rule["scope"], rule["operations"])
-        for name, rule in table.items()
-    ]
+    return [_rule(name, row) for name, row in table.items()]
 
 
-def _rule(
-    name: str, check: str, scope: list[str] | None, operations: list[tuple[str, str]]
-) -> policy.RuleDefault:
-    if not operations:
-        return policy.RuleDefault(name, check, scope_types=scope)
+def _rule(name: str, row: Mapping[str, Any]) -> policy.RuleDefault:
+    more: dict[str, Any] = {"scope_types": row["scope"]}
+    if row.get("legacy_only"):
+        more |= {
+            "deprecated_for_removal": True,
+            "deprecated_reason": _REASON,
+            "deprecated_since": _SINCE,
+        }
+    if "legacy" in row:
+        legacy_name, legacy_check = row["legacy"]
+        more["deprecated_rule"] = policy.DeprecatedRule(
+            legacy_name, legacy_check, deprecated_reason=_REASON, deprecated_since=_SINCE
+        )
+    if not row["operations"]:
+        return policy.RuleDefault(name, row["check"], **more)
     return policy.DocumentedRuleDefault(
         name,
-        check,
+        row["check"],
         description=name.removeprefix("baremetal:").replace(":", ": ").replace("_", " "),
-        operations=[{"method": method, "path": path} for method, path in operations],
-        scope_types=scope,
+        operations=[{"method": method, "path": path} for method, path in row["operations"]],
+        **more,
     )

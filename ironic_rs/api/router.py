@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ironic_rs.api import args
+from ironic_rs.api.documents import Document
 from ironic_rs.api.errors import RouterError
 from ironic_rs.domain import names
 
@@ -50,8 +51,10 @@ class Route:
     :param success: status of a good answer.
     :param policy: rules, without the visibility of the node, which comes first.
     :param args: arguments of query and (``body="args"``) body.
-    :param body: None (refused unless empty), ``args``, or ``document`` (any JSON).
+    :param body: None (refused unless empty), ``args``, or the document that it is.
     :param public: no authentication.
+    :param answer: document of a good answer; None is no body.
+    :param also: statuses that are answered besides the usual ones of the method.
     """
 
     method: str
@@ -62,8 +65,10 @@ class Route:
     success: int = 200
     policy: tuple[str, ...] = ()
     args: Sequence[args.Arg] = ()
-    body: str | None = None
+    body: str | Document | None = None
     public: bool = False
+    answer: Document | None = None
+    also: tuple[int, ...] = ()
 
 
 @dataclass

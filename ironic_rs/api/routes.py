@@ -2,7 +2,8 @@
 
 Columns: method, path, handler, then what differs from the usual (see
 :class:`~ironic_rs.api.router.Route`): first version and the status below it, status
-of success, policy rules (after the visibility of the node), arguments, kind of body.
+of success, policy rules (after the visibility of the node), arguments, the document
+that the body is, the document that is answered.
 
 Source: specification rest-api.md section 18, data/api-fields.json.
 """
@@ -10,13 +11,18 @@ Source: specification rest-api.md section 18, data/api-fields.json.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from ironic_rs.api import traits
 from ironic_rs.api.args import DETAIL, FIELDS, PAGE
+from ironic_rs.api.documents import Chosen, Listing, New, Patch, Refused, Whole
 from ironic_rs.api.microversions import V
 from ironic_rs.api.router import ANY_METHOD, Route
 from ironic_rs.api.v1 import (
     chassis,
     conductors,
+    deploy_templates,
+    description,
     drivers,
     inspection_data,
     management,
@@ -29,11 +35,20 @@ from ironic_rs.api.v1 import (
     provision,
     ramdisk,
     root,
+    runbooks,
 )
+from ironic_rs.domain import fields
 
 _LIST_NODES = ("baremetal:node:list_all", "baremetal:node:list")
 _LIST_PORTS = ("baremetal:port:list_all", "baremetal:port:list")
 _LIST_PORTGROUPS = ("baremetal:portgroup:list_all", "baremetal:portgroup:list")
+_LIST_RUNBOOKS = ("baremetal:runbook:list_all", "baremetal:runbook:list")
+#: Vendor methods that go on after the answer answer 202.
+_VENDOR: dict[str, Any] = {
+    "body": management.METHOD_ARGUMENTS,
+    "answer": management.METHOD_RESULT,
+    "also": (202,),
+}
 _ALL_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -48,17 +63,20 @@ def _rule(name: str) -> tuple[str, ...]:
 # fmt: off
 _NODES: tuple[Route, ...] = (
     Route("GET", "/v1/nodes", nodes.list_nodes, policy=_LIST_NODES,
-          args=(*nodes.FILTERS, *PAGE, FIELDS, DETAIL)),
+          args=(*nodes.FILTERS, *PAGE, FIELDS, DETAIL), answer=Listing(fields.NODE)),
     Route("GET", "/v1/nodes/detail", nodes.list_nodes_detail, policy=_LIST_NODES,
-          args=(*nodes.DETAIL_FILTERS, *PAGE)),
-    Route("POST", "/v1/nodes", nodes.create_node, success=201, body="document",
-          policy=("baremetal:node:create", "baremetal:node:create:self_owned_node")),
+          args=(*nodes.DETAIL_FILTERS, *PAGE), answer=Listing(fields.NODE, whole=True)),
+    Route("POST", "/v1/nodes", nodes.create_node, success=201, body=nodes.NEW,
+          policy=("baremetal:node:create", "baremetal:node:create:self_owned_node"),
+          answer=Whole(fields.NODE)),
     Route("GET", "/v1/nodes/validate", nodes.validate_named, policy=_node("validate"),
-          args=nodes.VALIDATE_ARGS),
-    Route("GET", "/v1/nodes/{node}/validate", nodes.validate_node, policy=_node("validate")),
-    Route("GET", "/v1/nodes/{node}", nodes.show_node, args=node_parts.NODE_ARGS),
-    Route("PATCH", "/v1/nodes/{node}", node_update.update_node, body="document",
-          args=node_update.ARGS),
+          args=nodes.VALIDATE_ARGS, answer=nodes.VALIDATION),
+    Route("GET", "/v1/nodes/{node}/validate", nodes.validate_node, policy=_node("validate"),
+          answer=nodes.VALIDATION),
+    Route("GET", "/v1/nodes/{node}", nodes.show_node, args=node_parts.NODE_ARGS,
+          answer=Chosen(fields.NODE)),
+    Route("PATCH", "/v1/nodes/{node}", node_update.update_node, body=Patch(fields.NODE),
+          args=node_update.ARGS, answer=Whole(fields.NODE)),
     Route("DELETE", "/v1/nodes/{node}", nodes.delete_node, success=204,
           policy=("baremetal:node:delete", "baremetal:node:delete:self_owned_node")),
     Route("PUT", "/v1/nodes/{node}/maintenance", nodes.set_maintenance, success=202, body="args",
@@ -66,188 +84,253 @@ _NODES: tuple[Route, ...] = (
     Route("DELETE", "/v1/nodes/{node}/maintenance", nodes.clear_maintenance, success=202,
           policy=_node("clear_maintenance")),
 
-    Route("GET", "/v1/nodes/{node}/states", node_states.show_states, policy=_node("get_states")),
+    Route("GET", "/v1/nodes/{node}/states", node_states.show_states, policy=_node("get_states"),
+          answer=Whole(fields.NODE_STATES)),
     Route("PUT", "/v1/nodes/{node}/states/power", node_states.set_power, success=202, body="args",
           policy=_node("set_power_state"), args=node_states.POWER_ARGS),
     Route("PUT", "/v1/nodes/{node}/states/provision", provision.set_provision, success=202,
           body="args", policy=_node("set_provision_state"), args=provision.ARGS),
     Route("PUT", "/v1/nodes/{node}/states/raid", node_states.set_raid, V.RAID, 406, 204,
-          body="document", policy=_node("set_raid_state")),
+          body=node_states.RAID, policy=_node("set_raid_state")),
     Route("PUT", "/v1/nodes/{node}/states/boot_mode", node_states.set_boot_mode, V.BOOT_MODE, 404,
           202, body="args", policy=_node("set_boot_mode"), args=node_states.BOOT_MODE_ARGS),
     Route("PUT", "/v1/nodes/{node}/states/secure_boot", node_states.set_secure_boot, V.BOOT_MODE,
           404, 202, body="args", policy=_node("set_secure_boot"),
           args=node_states.SECURE_BOOT_ARGS),
     Route("GET", "/v1/nodes/{node}/states/console", node_states.show_console,
-          policy=_node("get_console")),
+          policy=_node("get_console"), answer=node_states.CONSOLE),
     Route("PUT", "/v1/nodes/{node}/states/console", node_states.set_console, success=202,
           body="args", policy=_node("set_console_state"), args=node_states.CONSOLE_ARGS),
 
     Route("GET", "/v1/nodes/{node}/management/boot_device", management.show_boot_device,
-          policy=_node("get_boot_device")),
+          policy=_node("get_boot_device"), answer=management.BOOT_DEVICE),
     Route("PUT", "/v1/nodes/{node}/management/boot_device", management.set_boot_device,
           success=204, body="args", policy=_node("set_boot_device"),
           args=management.BOOT_DEVICE_ARGS),
     Route("GET", "/v1/nodes/{node}/management/boot_device/supported",
-          management.list_boot_devices, policy=_node("get_boot_device")),
+          management.list_boot_devices, policy=_node("get_boot_device"),
+          answer=management.BOOT_DEVICES),
     Route("PUT", "/v1/nodes/{node}/management/inject_nmi", management.inject_nmi, V.INJECT_NMI,
           404, 204, policy=_node("inject_nmi")),
     Route("GET", "/v1/nodes/{node}/management/indicators", management.list_indicators,
-          policy=_node("get_indicator_state")),
+          policy=_node("get_indicator_state"), answer=management.INDICATORS),
     Route("GET", "/v1/nodes/{node}/management/indicators/{indicator}", management.show_indicator,
-          policy=_node("get_indicator_state")),
+          policy=_node("get_indicator_state"), answer=management.INDICATOR),
     Route("PUT", "/v1/nodes/{node}/management/indicators/{indicator}", management.set_indicator,
           success=204, body="args", policy=_node("set_indicator_state"),
           args=management.INDICATOR_ARGS),
 
     Route("GET", "/v1/nodes/{node}/traits", node_parts.show_traits, V.TRAITS, 406,
-          policy=_node("traits:list")),
+          policy=_node("traits:list"), answer=traits.SHOWN),
     Route("PUT", "/v1/nodes/{node}/traits", node_parts.set_traits, V.TRAITS, 405, 204,
-          body="document", policy=_node("traits:set")),
+          body=traits.WANTED, policy=_node("traits:set")),
     Route("PUT", "/v1/nodes/{node}/traits/{trait}", node_parts.add_trait, V.TRAITS, 405, 204,
-          body="document", policy=_node("traits:set")),
+          policy=_node("traits:set")),
     Route("DELETE", "/v1/nodes/{node}/traits", node_parts.remove_traits, V.TRAITS, 404, 204,
           policy=_node("traits:delete")),
     Route("DELETE", "/v1/nodes/{node}/traits/{trait}", node_parts.remove_trait, V.TRAITS, 404,
           204, policy=_node("traits:delete")),
 
-    Route("GET", "/v1/nodes/{node}/vifs", node_parts.list_vifs, V.VIFS, policy=_node("vif:list")),
+    Route("GET", "/v1/nodes/{node}/vifs", node_parts.list_vifs, V.VIFS, policy=_node("vif:list"),
+          answer=node_parts.VIFS),
     Route("POST", "/v1/nodes/{node}/vifs", node_parts.attach_vif, V.VIFS, 404, 204,
-          body="document", policy=_node("vif:attach")),
+          body=node_parts.NEW_VIF, policy=_node("vif:attach")),
     Route("DELETE", "/v1/nodes/{node}/vifs/{vif}", node_parts.detach_vif, V.VIFS, 404, 204,
           policy=_node("vif:detach")),
     Route("GET", "/v1/nodes/{node}/vmedia", node_parts.list_vmedia, V.GET_VMEDIA,
-          policy=_node("vmedia:get")),
+          policy=_node("vmedia:get"), answer=node_parts.VMEDIA),
     Route("GET", "/v1/nodes/{node}/bios", node_parts.list_bios, V.BIOS, policy=_node("bios:get"),
-          args=node_parts.BIOS_ARGS),
+          args=node_parts.BIOS_ARGS, answer=Listing(fields.BIOS_SETTING, paged=False)),
     Route("GET", "/v1/nodes/{node}/bios/{setting}", node_parts.show_bios, V.BIOS,
-          policy=_node("bios:get")),
+          policy=_node("bios:get"), answer=node_parts.BIOS_BY_NAME),
     Route("GET", "/v1/nodes/{node}/firmware", node_parts.list_firmware, V.FIRMWARE,
-          policy=_node("firmware:get"), args=node_parts.FIRMWARE_ARGS),
+          policy=_node("firmware:get"), args=node_parts.FIRMWARE_ARGS,
+          answer=Listing(fields.FIRMWARE_COMPONENT, paged=False)),
     Route("GET", "/v1/nodes/{node}/history", node_parts.list_history, V.HISTORY,
-          policy=_node("history:get"), args=node_parts.HISTORY_ARGS),
+          policy=_node("history:get"), args=node_parts.HISTORY_ARGS,
+          answer=Listing(fields.NODE_HISTORY)),
     Route("GET", "/v1/nodes/{node}/history/{uuid}", node_parts.show_history, V.HISTORY,
-          policy=_node("history:get")),
+          policy=_node("history:get"), answer=Whole(fields.NODE_HISTORY)),
     Route("GET", "/v1/nodes/{node}/inventory", node_parts.show_inventory, V.INVENTORY,
-          policy=_node("inventory:get")),
+          policy=_node("inventory:get"), answer=node_parts.INVENTORY),
     Route("GET", "/v1/nodes/{node}/children", node_parts.list_children, V.CHILDREN,
-          policy=_LIST_NODES),
+          policy=_LIST_NODES, answer=node_parts.CHILDREN),
 
     Route("GET", "/v1/nodes/{node}/ports", ports.list_node_ports, policy=_LIST_PORTS,
-          args=ports.BELOW_ARGS),
+          args=ports.BELOW_ARGS, answer=Listing(fields.PORT)),
     Route("GET", "/v1/nodes/{node}/ports/detail", ports.list_node_ports_detail,
-          policy=_LIST_PORTS, args=PAGE),
+          policy=_LIST_PORTS, args=PAGE, answer=Listing(fields.PORT, whole=True)),
     Route("GET", "/v1/nodes/{node}/portgroups", portgroups.list_node_portgroups,
-          V.PORTGROUP_PORTS, policy=_LIST_PORTGROUPS, args=ports.BELOW_ARGS),
+          V.PORTGROUP_PORTS, policy=_LIST_PORTGROUPS, args=ports.BELOW_ARGS,
+          answer=Listing(fields.PORTGROUP)),
     Route("GET", "/v1/nodes/{node}/portgroups/detail", portgroups.list_node_portgroups_detail,
-          V.PORTGROUP_PORTS, policy=_LIST_PORTGROUPS, args=PAGE),
+          V.PORTGROUP_PORTS, policy=_LIST_PORTGROUPS, args=PAGE,
+          answer=Listing(fields.PORTGROUP, whole=True)),
 
     Route("GET", "/v1/nodes/{node}/vendor_passthru/methods", management.node_methods,
-          policy=_node("vendor_passthru")),
+          policy=_node("vendor_passthru"), answer=management.METHODS),
 )
 
 _OTHERS: tuple[Route, ...] = (
-    Route("GET", "/v1/ports", ports.list_ports, policy=_LIST_PORTS, args=ports.LIST_ARGS),
+    Route("GET", "/v1/ports", ports.list_ports, policy=_LIST_PORTS, args=ports.LIST_ARGS,
+          answer=Listing(fields.PORT)),
     Route("GET", "/v1/ports/detail", ports.list_ports_detail, policy=_LIST_PORTS,
-          args=ports.DETAIL_ARGS),
-    Route("POST", "/v1/ports", ports.create_port, success=201, body="document",
-          policy=_rule("port:create")),
+          args=ports.DETAIL_ARGS, answer=Listing(fields.PORT, whole=True)),
+    Route("POST", "/v1/ports", ports.create_port, success=201, body=ports.NEW,
+          policy=_rule("port:create"), answer=Whole(fields.PORT)),
     Route("GET", "/v1/ports/{port}", ports.show_port, policy=_rule("port:get"),
-          args=ports.SHOW_ARGS),
-    Route("PATCH", "/v1/ports/{port}", ports.update_port, body="document",
-          policy=_rule("port:update")),
+          args=ports.SHOW_ARGS, answer=Chosen(fields.PORT)),
+    Route("PATCH", "/v1/ports/{port}", ports.update_port, body=Patch(fields.PORT),
+          policy=_rule("port:update"), answer=Whole(fields.PORT)),
     Route("DELETE", "/v1/ports/{port}", ports.delete_port, success=204,
           policy=_rule("port:delete")),
 
     Route("GET", "/v1/portgroups", portgroups.list_portgroups, V.PORTGROUPS,
-          policy=_LIST_PORTGROUPS, args=portgroups.LIST_ARGS),
+          policy=_LIST_PORTGROUPS, args=portgroups.LIST_ARGS, answer=Listing(fields.PORTGROUP)),
     Route("GET", "/v1/portgroups/detail", portgroups.list_portgroups_detail, V.PORTGROUPS,
-          policy=_LIST_PORTGROUPS, args=portgroups.DETAIL_ARGS),
+          policy=_LIST_PORTGROUPS, args=portgroups.DETAIL_ARGS,
+          answer=Listing(fields.PORTGROUP, whole=True)),
     Route("POST", "/v1/portgroups", portgroups.create_portgroup, V.PORTGROUPS, 404, 201,
-          body="document", policy=_rule("portgroup:create")),
+          body=New(fields.PORTGROUP), policy=_rule("portgroup:create"),
+          answer=Whole(fields.PORTGROUP)),
     Route("GET", "/v1/portgroups/{portgroup}", portgroups.show_portgroup, V.PORTGROUPS,
-          policy=_rule("portgroup:get"), args=portgroups.SHOW_ARGS),
+          policy=_rule("portgroup:get"), args=portgroups.SHOW_ARGS,
+          answer=Chosen(fields.PORTGROUP)),
     Route("PATCH", "/v1/portgroups/{portgroup}", portgroups.update_portgroup, V.PORTGROUPS,
-          body="document", policy=_rule("portgroup:update")),
+          body=Patch(fields.PORTGROUP), policy=_rule("portgroup:update"),
+          answer=Whole(fields.PORTGROUP)),
     Route("DELETE", "/v1/portgroups/{portgroup}", portgroups.delete_portgroup, V.PORTGROUPS, 404,
           204, policy=_rule("portgroup:delete")),
     Route("GET", "/v1/portgroups/{portgroup}/ports", ports.list_portgroup_ports,
-          V.PORTGROUP_PORTS, policy=_LIST_PORTS, args=ports.BELOW_ARGS),
+          V.PORTGROUP_PORTS, policy=_LIST_PORTS, args=ports.BELOW_ARGS,
+          answer=Listing(fields.PORT)),
     Route("GET", "/v1/portgroups/{portgroup}/ports/detail", ports.list_portgroup_ports_detail,
-          V.PORTGROUP_PORTS, policy=_LIST_PORTS, args=PAGE),
+          V.PORTGROUP_PORTS, policy=_LIST_PORTS, args=PAGE,
+          answer=Listing(fields.PORT, whole=True)),
 
     Route("GET", "/v1/chassis", chassis.list_chassis, policy=_rule("chassis:get"),
-          args=chassis.LIST_ARGS),
+          args=chassis.LIST_ARGS, answer=Listing(fields.CHASSIS)),
     Route("GET", "/v1/chassis/detail", chassis.list_chassis_detail, policy=_rule("chassis:get"),
-          args=chassis.DETAIL_ARGS),
-    Route("POST", "/v1/chassis", chassis.create_chassis, success=201, body="document",
-          policy=_rule("chassis:create")),
+          args=chassis.DETAIL_ARGS, answer=Listing(fields.CHASSIS, whole=True)),
+    Route("POST", "/v1/chassis", chassis.create_chassis, success=201, body=New(fields.CHASSIS),
+          policy=_rule("chassis:create"), answer=Whole(fields.CHASSIS)),
     Route("GET", "/v1/chassis/{chassis}", chassis.show_chassis, policy=_rule("chassis:get"),
-          args=chassis.SHOW_ARGS),
-    Route("PATCH", "/v1/chassis/{chassis}", chassis.update_chassis, body="document",
-          policy=_rule("chassis:update")),
+          args=chassis.SHOW_ARGS, answer=Chosen(fields.CHASSIS)),
+    Route("PATCH", "/v1/chassis/{chassis}", chassis.update_chassis, body=Patch(fields.CHASSIS),
+          policy=_rule("chassis:update"), answer=Whole(fields.CHASSIS)),
     Route("DELETE", "/v1/chassis/{chassis}", chassis.delete_chassis, success=204,
           policy=_rule("chassis:delete")),
     Route("GET", "/v1/chassis/{chassis}/nodes", nodes.list_chassis_nodes, policy=_LIST_NODES,
-          args=(*nodes.FILTERS, *PAGE, FIELDS, DETAIL)),
+          args=(*nodes.FILTERS, *PAGE, FIELDS, DETAIL), answer=Listing(fields.NODE)),
     Route("GET", "/v1/chassis/{chassis}/nodes/detail", nodes.list_chassis_nodes_detail,
-          policy=_LIST_NODES, args=(*nodes.DETAIL_FILTERS, *PAGE)),
+          policy=_LIST_NODES, args=(*nodes.DETAIL_FILTERS, *PAGE),
+          answer=Listing(fields.NODE, whole=True)),
 
     Route("GET", "/v1/drivers", drivers.list_drivers, policy=_rule("driver:get"),
-          args=drivers.LIST_ARGS),
+          args=drivers.LIST_ARGS, answer=Listing(fields.DRIVER, paged=False)),
     Route("GET", "/v1/drivers/{driver}", drivers.show_driver, policy=_rule("driver:get"),
-          args=drivers.SHOW_ARGS),
+          args=drivers.SHOW_ARGS, answer=Chosen(fields.DRIVER)),
     Route("GET", "/v1/drivers/{driver}/properties", drivers.show_properties,
-          policy=_rule("driver:get_properties")),
+          policy=_rule("driver:get_properties"), answer=drivers.PROPERTIES),
     Route("GET", "/v1/drivers/{driver}/raid/logical_disk_properties",
           drivers.show_raid_properties, V.RAID, 406,
-          policy=_rule("driver:get_raid_logical_disk_properties")),
+          policy=_rule("driver:get_raid_logical_disk_properties"), answer=drivers.PROPERTIES),
     Route("GET", "/v1/drivers/{driver}/vendor_passthru/methods", management.driver_methods,
-          policy=_rule("driver:vendor_passthru")),
+          policy=_rule("driver:vendor_passthru"), answer=management.METHODS),
 
     Route("GET", "/v1/conductors", conductors.list_conductors, V.CONDUCTORS,
-          policy=_rule("conductor:get"), args=conductors.LIST_ARGS),
+          policy=_rule("conductor:get"), args=conductors.LIST_ARGS,
+          answer=Listing(fields.CONDUCTOR)),
     Route("GET", "/v1/conductors/{hostname}", conductors.show_conductor, V.CONDUCTORS,
-          policy=_rule("conductor:get"), args=conductors.SHOW_ARGS),
+          policy=_rule("conductor:get"), args=conductors.SHOW_ARGS,
+          answer=Chosen(fields.CONDUCTOR)),
+)
+
+_STEP_LISTS: tuple[Route, ...] = (
+    Route("GET", "/v1/deploy_templates", deploy_templates.list_templates, V.DEPLOY_TEMPLATES,
+          policy=_rule("deploy_template:get"), args=deploy_templates.LIST_ARGS,
+          answer=Listing(fields.DEPLOY_TEMPLATE)),
+    Route("POST", "/v1/deploy_templates", deploy_templates.create_template, V.DEPLOY_TEMPLATES,
+          405, 201, body=deploy_templates.NEW, policy=_rule("deploy_template:create"),
+          answer=Whole(fields.DEPLOY_TEMPLATE)),
+    Route("GET", "/v1/deploy_templates/{template}", deploy_templates.show_template,
+          V.DEPLOY_TEMPLATES, policy=_rule("deploy_template:get"),
+          args=deploy_templates.SHOW_ARGS, answer=Chosen(fields.DEPLOY_TEMPLATE)),
+    Route("PATCH", "/v1/deploy_templates/{template}", deploy_templates.update_template,
+          V.DEPLOY_TEMPLATES, 405, body=Patch(fields.DEPLOY_TEMPLATE),
+          policy=_rule("deploy_template:update"), answer=Whole(fields.DEPLOY_TEMPLATE)),
+    Route("DELETE", "/v1/deploy_templates/{template}", deploy_templates.delete_template,
+          V.DEPLOY_TEMPLATES, 405, 204, policy=_rule("deploy_template:delete")),
+
+    Route("GET", "/v1/runbooks", runbooks.list_runbooks, V.RUNBOOKS, policy=_LIST_RUNBOOKS,
+          args=runbooks.LIST_ARGS, answer=Listing(fields.RUNBOOK)),
+    Route("POST", "/v1/runbooks", runbooks.create_runbook, V.RUNBOOKS, 405, 201,
+          body=runbooks.NEW, policy=_rule("runbook:create"), answer=Whole(fields.RUNBOOK)),
+    Route("GET", "/v1/runbooks/{runbook}", runbooks.show_runbook, V.RUNBOOKS,
+          policy=_rule("runbook:get"), args=runbooks.SHOW_ARGS, answer=Chosen(fields.RUNBOOK)),
+    Route("PATCH", "/v1/runbooks/{runbook}", runbooks.update_runbook, V.RUNBOOKS, 405,
+          body=Patch(fields.RUNBOOK), answer=Whole(fields.RUNBOOK),
+          policy=(*_rule("runbook:update"), *_rule("runbook:update:owner"),
+                  *_rule("runbook:update:public"))),
+    Route("DELETE", "/v1/runbooks/{runbook}", runbooks.delete_runbook, V.RUNBOOKS, 405, 204,
+          policy=_rule("runbook:delete")),
+    Route("GET", "/v1/runbooks/{runbook}/traits", runbooks.show_traits, V.RUNBOOK_TRAITS,
+          policy=_rule("runbook:get"), answer=traits.SHOWN),
+    Route("PUT", "/v1/runbooks/{runbook}/traits", runbooks.set_traits, V.RUNBOOK_TRAITS, 404,
+          204, body=traits.WANTED, policy=_rule("runbook:update")),
+    Route("PUT", "/v1/runbooks/{runbook}/traits/{trait}", runbooks.add_trait, V.RUNBOOK_TRAITS,
+          404, 204, policy=_rule("runbook:update")),
+    Route("DELETE", "/v1/runbooks/{runbook}/traits", runbooks.remove_traits, V.RUNBOOK_TRAITS,
+          404, 204, policy=_rule("runbook:update")),
+    Route("DELETE", "/v1/runbooks/{runbook}/traits/{trait}", runbooks.remove_trait,
+          V.RUNBOOK_TRAITS, 404, 204, policy=_rule("runbook:update")),
 )
 
 _PUBLIC: tuple[Route, ...] = (
-    Route(ANY_METHOD, "/", root.show_root, body="document", public=True),
-    Route("GET", "/v1", root.show_version, public=True),
+    Route(ANY_METHOD, "/", root.show_root, body=root.ANY_BODY, public=True, answer=root.ROOT),
+    Route("GET", "/v1", root.show_version, public=True, answer=root.VERSION),
+    Route("GET", "/v1/openapi.json", description.show, public=True, args=description.ARGS,
+          answer=description.DESCRIPTION),
     Route("GET", "/v1/lookup", ramdisk.lookup, V.RAMDISK, public=True, args=ramdisk.LOOKUP_ARGS,
-          policy=_rule("driver:ipa_lookup")),
+          policy=_rule("driver:ipa_lookup"), answer=ramdisk.AGENT),
     Route("POST", "/v1/heartbeat/{node}", ramdisk.heartbeat, V.RAMDISK, 404, 202, body="args",
           public=True, args=ramdisk.HEARTBEAT_ARGS, policy=_rule("node:ipa_heartbeat")),
     # The handler checks the version: agents send none at all.
     Route("POST", "/v1/continue_inspection", inspection_data.continue_inspection, success=202,
-          body="document", public=True, args=inspection_data.ARGS,
-          policy=_rule("driver:ipa_continue_inspection")),
+          body=inspection_data.DATA, public=True, args=inspection_data.ARGS,
+          policy=_rule("driver:ipa_continue_inspection"), answer=inspection_data.ANSWER),
 )
 
 
 def _passthru() -> Iterator[Route]:
+    node, driver = _node("vendor_passthru"), _rule("driver:vendor_passthru")
+    of_node, of_driver = management.node_passthru, management.driver_passthru
     for method in _ALL_METHODS:
-        yield Route(method, "/v1/nodes/{node}/vendor_passthru/{method}",
-                    management.node_passthru, body="document", policy=_node("vendor_passthru"))
-        yield Route(method, "/v1/nodes/{node}/vendor_passthru",
-                    management.node_passthru, body="document", policy=_node("vendor_passthru"),
-                    args=management.PASSTHRU_ARGS)
-        yield Route(method, "/v1/drivers/{driver}/vendor_passthru/{method}",
-                    management.driver_passthru, body="document",
-                    policy=_rule("driver:vendor_passthru"))
-        yield Route(method, "/v1/drivers/{driver}/vendor_passthru",
-                    management.driver_passthru, body="document",
-                    policy=_rule("driver:vendor_passthru"), args=management.PASSTHRU_ARGS)
+        yield Route(method, "/v1/nodes/{node}/vendor_passthru/{method}", of_node, policy=node,
+                    **_VENDOR)
+        yield Route(method, "/v1/nodes/{node}/vendor_passthru", of_node, policy=node,
+                    args=management.PASSTHRU_ARGS, **_VENDOR)
+        yield Route(method, "/v1/drivers/{driver}/vendor_passthru/{method}", of_driver,
+                    policy=driver, **_VENDOR)
+        yield Route(method, "/v1/drivers/{driver}/vendor_passthru", of_driver, policy=driver,
+                    args=management.PASSTHRU_ARGS, **_VENDOR)
 
 
 def _refused() -> Iterator[Route]:
     """Ports and portgroups below a node can be listed, nothing else."""
     for name in ("ports", "portgroups"):
-        yield Route("POST", f"/v1/nodes/{{node}}/{name}", ports.refuse_below_node, body="document")
+        yield Route("POST", f"/v1/nodes/{{node}}/{name}", ports.refuse_below_node, body=Refused())
         for method in ("GET", "PATCH", "DELETE"):
             yield Route(method, f"/v1/nodes/{{node}}/{name}/{{ident}}", ports.refuse_below_node,
-                        body="document")
+                        body=Refused())
 # fmt: on
 
 
-ROUTES: tuple[Route, ...] = (*_PUBLIC, *_NODES, *_OTHERS, *_passthru(), *_refused())
+ROUTES: tuple[Route, ...] = (
+    *_PUBLIC,
+    *_NODES,
+    *_OTHERS,
+    *_STEP_LISTS,
+    *_passthru(),
+    *_refused(),
+)

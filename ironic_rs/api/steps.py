@@ -6,12 +6,13 @@ Source: specification rest-api.md section 9.4; field case K01 (4).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ironic_rs.domain import errors, names
+from ironic_rs.domain import errors, names, secrets
 from ironic_rs.domain.fields import show
+from ironic_rs.domain.fields.kinds import Schema
 
 INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
 
@@ -31,7 +32,41 @@ class StepForm:
     required: tuple[str, ...]
     interfaces: tuple[str, ...] = INTERFACES
 
+    @property
+    def schema(self) -> Schema:
+        """JSON schema of one such step."""
+        schemas: dict[str, Schema] = {
+            "interface": {"type": "string", "enum": list(self.interfaces)},
+            "step": {"type": "string", "minLength": 1},
+            "args": {"type": "object"},
+            "priority": _NUMBER,
+            "order": _NUMBER,
+            "execute_on_child_nodes": {"type": "boolean"},
+            "limit_child_node_execution": {
+                "type": "array",
+                "items": {"type": "string", "format": "uuid"},
+            },
+        }
+        return {
+            "type": "object",
+            "properties": {key: schemas[key] for key in self.keys},
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
 
+    @property
+    def schemas(self) -> Schema:
+        """JSON schema of a stored list of such steps."""
+        return {"type": "array", "items": self.schema, "minItems": 1}
+
+
+#: A number, or a string of digits.
+_NUMBER: Schema = {
+    "type": ["integer", "string"],
+    "minimum": 0,
+    "maximum": 2**31 - 1,
+    "pattern": "^[0-9]{1,9}$",
+}
 _COMMON = ("interface", "step", "args")
 _CHILDREN = ("execute_on_child_nodes", "limit_child_node_execution")
 
@@ -64,6 +99,30 @@ def check(steps: Any, form: StepForm) -> list[dict[str, Any]]:
             f"{form.label.capitalize()}s must be a list of objects, not {show(steps)}."
         )
     return [_checked(number, step, form) for number, step in enumerate(steps)]
+
+
+def check_list(steps: Any, form: StepForm) -> list[dict[str, Any]]:
+    """Check the steps of a stored list, where each may be only once.
+
+    :raises InvalidParameterValue: as of :func:`check`; none at all, or one twice.
+    """
+    checked = check(steps, form)
+    if not checked:
+        raise errors.InvalidParameterValue(f"At least one {form.label} is needed.")
+    seen = set()
+    for step in checked:
+        name = f"{step['interface']}.{step['step']}"
+        if name in seen:
+            raise errors.InvalidParameterValue(
+                f"Invalid {form.label}s: {name} is there more than once."
+            )
+        seen.add(name)
+    return checked
+
+
+def shown(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return stored steps with the secrets of their arguments masked."""
+    return [{**step, "args": secrets.mask(step["args"])} for step in steps]
 
 
 def _checked(number: int, step: Any, form: StepForm) -> dict[str, Any]:

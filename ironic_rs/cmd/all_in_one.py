@@ -2,7 +2,8 @@
 
 Without ``transport_url`` and ``rpc_transport`` in the configuration no message
 broker is used: the API calls the conductor directly.  Without ``auth_strategy`` the
-API is open, and for that reason listens on the loopback interface only.
+API is open, and for that reason listens on the loopback interface only.  Without
+``[neutron]`` machines stay in the network that they are in.
 
 Source: specification conductor.md section 6.4, operations.md section 1.
 """
@@ -80,6 +81,12 @@ def _open_to_this_host() -> None:
     )
 
 
+def _leave_networks_alone() -> None:
+    """Run without the Networking service where nobody says how to reach it."""
+    if CONF.neutron.auth_type is None and _is_default("enabled_network_interfaces"):
+        CONF.set_default("default_network_interface", "noop")
+
+
 def _is_default(option: str, group: str | None = None) -> bool:
     where = CONF.get_location(option, group=group)
     built_in = (cfg.Locations.opt_default, cfg.Locations.set_default)
@@ -93,5 +100,6 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     if not transport.is_configured(CONF):
         CONF.set_default("rpc_transport", "none")
     _open_to_this_host()
+    _leave_networks_alone()
     checks.warn(CONF, split=False)
     process.main(NAME, AllInOne, CONF)

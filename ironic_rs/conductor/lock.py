@@ -5,6 +5,7 @@ Source: specification conductor.md sections 3 and 17 (W10, W26, W42).
 
 from __future__ import annotations
 
+import datetime
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ class LockedNode:
         self._lost: errors.LockLost | None = None
         self._epoch = 0
         self._locked_at = 0.0
+        self._since: datetime.datetime | None = None
 
     def _set_node(self, node: models.Node) -> None:
         self.node = node
@@ -95,6 +97,7 @@ class LockedNode:
         self._lost = None
         self._epoch = self.conductor.fence.epoch
         self._locked_at = time.monotonic()
+        self._since = datetime.datetime.now(datetime.UTC)
         LOG.debug("Node %s locked for: %s", node.uuid, self.purpose)
 
     def _patience(self) -> float:
@@ -109,11 +112,22 @@ class LockedNode:
         while True:
             try:
                 return db_nodes.reserve(ident, self.conductor.host)
-            except errors.NodeLocked:
+            except errors.NodeLocked as exc:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise
+                    raise self._named(exc) from exc
                 time.sleep(min(left, CONF.conductor.node_locked_retry_interval))
+
+    def _named(self, exc: errors.NodeLocked) -> errors.NodeLocked:
+        """Return the error with what this process knows of the holder."""
+        uuid, host = exc.fields["node"], exc.fields["host"]
+        holder = self._book.holder(uuid)
+        if not isinstance(holder, LockedNode) or holder is self or holder._since is None:
+            return exc
+        if host != self.conductor.host:
+            return exc
+        error = errors.NodeLocked(node=uuid, host=host)
+        return error.held_by(uuid, host, holder.purpose, holder._since)
 
     def check_lock(self) -> None:
         """Make sure that this task may go on; call it before each piece of work.
@@ -192,6 +206,7 @@ class LockedNode:
         """Forget the lock; its row is free, or not ours."""
         self._released = True
         self.shared = True
+        self._since = None
         self._book.drop(self.node.uuid, self)
         LOG.debug(
             "Node %s released after %.3f s: %s",

@@ -81,6 +81,10 @@ class LockBook:
             if not self._holders:
                 self._empty.notify_all()
 
+    def holder(self, uuid: str) -> object | None:
+        """Return the present holder, or who is taking the node."""
+        return self._holders.get(uuid)
+
     def is_holder(self, uuid: str, token: object) -> bool:
         """Tell whether ``token`` is the present holder."""
         return self._holders.get(uuid) is token

@@ -137,6 +137,21 @@ OPTS: list[cfg.Opt] = [
         "tls_ciphers",
         help="OpenSSL cipher list for connections to the ramdisk with TLS 1.2.",
     ),
+    cfg.IntOpt(
+        "neutron_agent_max_attempts",
+        default=100,
+        min=1,
+        help=(
+            "How often to ask the Networking service whether a port is active, or the agent on a "
+            "Smart NIC is alive."
+        ),
+    ),
+    cfg.IntOpt(
+        "neutron_agent_status_retry_interval",
+        default=10,
+        min=0,
+        help="Seconds between two such questions.",
+    ),
     cfg.BoolOpt(
         "allow_md5_checksum",
         default=True,

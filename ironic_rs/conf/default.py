@@ -32,6 +32,20 @@ OPTS: list[cfg.Opt] = [
         ),
     ),
     cfg.BoolOpt(
+        "rbac_service_role_elevated_access",
+        default=False,
+        help=(
+            "Let users with the role service in the project rbac_service_project_name work on "
+            "the nodes of all projects. Without it they see the nodes that their own project "
+            "owns."
+        ),
+    ),
+    cfg.StrOpt(
+        "rbac_service_project_name",
+        default="service",
+        help="Name of the project that the users of other services are in.",
+    ),
+    cfg.BoolOpt(
         "debug_tracebacks_in_api",
         default=False,
         help=(

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from ironic_rs.db import models, session
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
-from ironic_rs.db.resource import Resource
+from ironic_rs.db.resource import Change, Resource
 from ironic_rs.domain import errors
 
 Chassis = models.Chassis
@@ -47,13 +47,15 @@ def create(connection: Connection, given: Mapping[str, Any]) -> Chassis:
     return _resource.insert(connection, given)
 
 
-@session.writes_once
-def update(connection: Connection, chassis: Chassis | int | str, given: Mapping[str, Any]) -> None:
-    """Write columns of a chassis (1 UPDATE).
+@session.writes
+def change(connection: Connection, ident: int | str, make: Change[Chassis]) -> Chassis:
+    """Change a chassis by what it is under the lock of its row.
 
+    :param make: gets the chassis, returns the columns to write; may be called again
+        after a deadlock.
     :raises ChassisNotFound: no such chassis.
     """
-    _resource.update(connection, chassis, given)
+    return _resource.change(connection, ident, make)
 
 
 @session.writes

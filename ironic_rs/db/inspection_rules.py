@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from ironic_rs.db import models, session
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals
-from ironic_rs.db.resource import Resource
+from ironic_rs.db.resource import Change, Resource
 from ironic_rs.domain import errors
 
 InspectionRule = models.InspectionRule
@@ -57,15 +56,17 @@ def create(connection: Connection, given: Mapping[str, Any]) -> InspectionRule:
     return _resource.insert(connection, given)
 
 
-@session.writes_once
-def update(
-    connection: Connection, rule: InspectionRule | int | str, given: Mapping[str, Any]
-) -> None:
-    """Write columns of a rule (1 UPDATE).
+@session.writes
+def change(
+    connection: Connection, ident: int | str, make: Change[InspectionRule]
+) -> InspectionRule:
+    """Change a rule by what it is under the lock of its row.
 
+    :param make: gets the rule, returns the columns to write; may be called again
+        after a deadlock.
     :raises RuleNotFound: no such rule.
     """
-    _resource.update(connection, rule, given)
+    return _resource.change(connection, ident, make)
 
 
 @session.writes
@@ -75,9 +76,3 @@ def destroy(connection: Connection, rule: InspectionRule | int | str) -> None:
     :raises RuleNotFound: no such rule.
     """
     _resource.delete(connection, rule)
-
-
-@session.writes
-def destroy_all(connection: Connection) -> None:
-    """Delete every rule."""
-    connection.execute(sa.delete(_rules))

@@ -33,6 +33,7 @@ __all__ = [
     "get_by_addresses",
     "get_by_ident",
     "get_by_instance",
+    "locked",
     "release",
     "remove_traits",
     "reserve",
@@ -430,27 +431,48 @@ def reserve(connection: Connection, ident: int | str, host: str) -> Node:
     """Take the exclusive lock: one conditional UPDATE, then the fresh node with traits.
 
     :raises InvalidIdentity: neither an id nor a uuid.
-    :raises NodeLocked: held, be it by the same host.
+    :raises NodeLocked: held, be it by the same host; tells what the row tells.
     :raises NodeNotFound: no such node.
     """
     where = identity(Node, ident)
     take = sa.update(_nodes).where(where, _nodes.c.reservation.is_(None)).values(reservation=host)
-    holder = None
     # Twice: it may be released between our UPDATE and the look at who holds it.
     for _ in range(2):
         if connection.execute(take).rowcount == 1:
             node = _one(connection, where)
             assert node is not None
             return node
-        found = connection.execute(
-            sa.select(_nodes.c.uuid, _nodes.c.reservation).where(where)
-        ).one_or_none()
-        if found is None:
+        row = connection.execute(sa.select(*_HOLDER).where(where)).mappings().one_or_none()
+        if row is None:
             raise errors.NodeNotFound(node=ident)
-        uuid, holder = found
-        if holder is not None:
+        refused = locked(row)
+        if row["reservation"] is not None:
             break
-    raise errors.NodeLocked(node=uuid, host=holder or "unknown")
+    raise refused
+
+
+_HOLDER = (
+    _nodes.c.uuid,
+    _nodes.c.reservation,
+    _nodes.c.provision_state,
+    _nodes.c.provision_updated_at,
+)
+
+
+def locked(row: Mapping[Any, Any]) -> errors.NodeLocked:
+    """Return the error about the lock of a row that was read without it.
+
+    A row does not tell what its lock is for, except in the states that a conductor
+    only leaves by ending its work: those began when the work did.
+
+    :param row: uuid, reservation, provision_state, provision_updated_at.
+    """
+    host, state = row["reservation"] or "unknown", row["provision_state"]
+    busy = state in states.STUCK_STATES_TREATED_AS_FAIL
+    error = errors.NodeLocked(node=row["uuid"], host=host)
+    return error.held_by(
+        row["uuid"], host, state if busy else None, row["provision_updated_at"] if busy else None
+    )
 
 
 @session.writes

@@ -18,6 +18,8 @@ from ironic_rs.db.listing import Listing, identity
 from ironic_rs.domain import errors
 
 RecordT = TypeVar("RecordT", bound=Base)
+Change = Callable[[RecordT], Mapping[str, Any]]
+"""From a record to the columns of it that are to be written."""
 
 _nodes = table(models.Node)
 
@@ -105,6 +107,37 @@ class Resource(Generic[RecordT]):
         with integrity.translated(self.model, known):
             if connection.execute(statement).rowcount == 0:
                 raise self._not_written(connection, where, target, fence)
+
+    def lock(self, connection: Connection, target: RecordT | int | str) -> int:
+        """Take the row until the end of the transaction and return its integer id.
+
+        :raises NotFound: the resource's own.
+        """
+        query = sa.select(table(self.model).c.id).where(self.where(target)).with_for_update()
+        found = connection.execute(query).scalar_one_or_none()
+        if found is None:
+            raise self.listing.missing(getattr(target, "uuid", target))
+        return int(found)
+
+    def touch(self, connection: Connection, record_id: int) -> None:
+        """Move ``updated_at``: something changed that belongs to the record."""
+        rows = table(self.model)
+        connection.execute(sa.update(rows).where(rows.c.id == record_id).values(id=rows.c.id))
+
+    def change(
+        self, connection: Connection, target: RecordT | int | str, make: Change[RecordT]
+    ) -> RecordT:
+        """Change a record by what it is under the lock of its row.
+
+        :param make: gets the record as it is then, returns the columns to write; may
+            be called again after a deadlock.
+        :returns: the record as stored.
+        """
+        record_id = self.lock(connection, target)
+        where = table(self.model).c.id == record_id
+        given = make(self.one(connection, where, record_id))
+        self.update(connection, record_id, given)
+        return self.one(connection, where, record_id)
 
     def delete(
         self, connection: Connection, target: RecordT | int | str, fence: str | None = None

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection
 from ironic_rs.db import models, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
-from ironic_rs.db.resource import Resource
+from ironic_rs.db.resource import Change, Resource
 from ironic_rs.db.step_lists import StepList
 from ironic_rs.domain import errors
 
@@ -117,15 +117,6 @@ def _set_traits(connection: Connection, runbook_id: int, traits: Iterable[str]) 
         connection.execute(sa.insert(_traits), rows)
 
 
-def _locked_id(connection: Connection, target: Runbook | int | str) -> int:
-    found = connection.execute(
-        sa.select(_runbooks.c.id).where(_resource.where(target)).with_for_update()
-    ).scalar_one_or_none()
-    if found is None:
-        raise errors.RunbookNotFound(runbook=getattr(target, "uuid", target))
-    return int(found)
-
-
 @session.writes
 def create(connection: Connection, given: Mapping[str, Any]) -> Runbook:
     """Store a runbook.
@@ -141,42 +132,26 @@ def create(connection: Connection, given: Mapping[str, Any]) -> Runbook:
 
 
 @session.writes
-def update(connection: Connection, runbook: Runbook | int | str, given: Mapping[str, Any]) -> None:
-    """Write columns and, when given, the whole lists of steps and traits.
+def change(connection: Connection, ident: int | str, make: Change[Runbook]) -> Runbook:
+    """Change a runbook by what it is under the lock of its row.
 
+    :param make: gets the runbook with steps and traits, returns columns to write and,
+        where they change, all ``steps`` or ``traits``; may be called again after a
+        deadlock.
     :raises RunbookNotFound, RunbookDuplicateName: as named.
     """
-    runbook_id = _locked_id(connection, runbook)
-    columns = {name: value for name, value in given.items() if name not in _ATTACHED}
+    runbook_id = _resource.lock(connection, ident)
+    where = _runbooks.c.id == runbook_id
+    columns = dict(make(_one(connection, where, ident)))
+    attached = {name: columns.pop(name) for name in _ATTACHED if name in columns}
+    if "steps" in attached:
+        _steps.replace(connection, runbook_id, attached["steps"])
+    if "traits" in attached:
+        _set_traits(connection, runbook_id, attached["traits"])
+    if attached:
+        _resource.touch(connection, runbook_id)
     _resource.update(connection, runbook_id, columns)
-    if "steps" in given:
-        _steps.replace(connection, runbook_id, given["steps"])
-    if "traits" in given:
-        _set_traits(connection, runbook_id, given["traits"])
-
-
-@session.writes
-def add_trait(connection: Connection, runbook: Runbook | int | str, trait: str) -> None:
-    """Add a trait; nothing happens when it is there.
-
-    :raises RunbookNotFound: no such runbook.
-    """
-    runbook_id = _locked_id(connection, runbook)
-    present = _traits_of(connection, [runbook_id])[runbook_id]
-    _set_traits(connection, runbook_id, [*present, trait])
-
-
-@session.writes
-def remove_trait(connection: Connection, runbook: Runbook | int | str, trait: str) -> None:
-    """Remove a trait.
-
-    :raises RunbookTraitNotFound: it is not there.
-    :raises RunbookNotFound: no such runbook.
-    """
-    runbook_id = _locked_id(connection, runbook)
-    gone = sa.delete(_traits).where(_traits.c.runbook_id == runbook_id, _traits.c.trait == trait)
-    if connection.execute(gone).rowcount == 0:
-        raise errors.RunbookTraitNotFound(runbook=getattr(runbook, "uuid", runbook), trait=trait)
+    return _one(connection, where, ident)
 
 
 @session.writes
@@ -185,7 +160,7 @@ def destroy(connection: Connection, ident: int | str) -> None:
 
     :raises RunbookNotFound: no such runbook.
     """
-    runbook_id = _locked_id(connection, ident)
+    runbook_id = _resource.lock(connection, ident)
     _steps.delete(connection, runbook_id)
     connection.execute(sa.delete(_traits).where(_traits.c.runbook_id == runbook_id))
     _resource.delete(connection, runbook_id)

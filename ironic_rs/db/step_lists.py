@@ -61,17 +61,18 @@ class StepList:
     def replace(
         self, connection: Connection, parent_id: int, steps: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Make the steps those given; equal ones keep their rows."""
+        """Make the steps those given, in this order.
+
+        Steps are read by the age of their rows: equal ones at the beginning keep
+        theirs, from the first new one on all are stored anew.
+        """
         rows = table(self.model)
         query = sa.select(rows).where(rows.c[self.parent] == parent_id).order_by(rows.c.id)
         missing = list(steps)
-        wanted = [self._identity(step) for step in missing]
         gone = []
         for row in connection.execute(query).mappings():
-            found = self._identity(dict(row))
-            if found in wanted:
-                place = wanted.index(found)
-                del wanted[place], missing[place]
+            if missing and self._identity(dict(row)) == self._identity(missing[0]):
+                del missing[0]
             else:
                 gone.append(row["id"])
         if gone:

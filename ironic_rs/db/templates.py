@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import ColumnElement, Connection
 
 from ironic_rs.db import models, session
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
-from ironic_rs.db.resource import Resource
+from ironic_rs.db.resource import Change, Resource
 from ironic_rs.db.step_lists import StepList
 from ironic_rs.domain import errors
 
@@ -97,23 +96,23 @@ def create(connection: Connection, given: Mapping[str, Any]) -> DeployTemplate:
 
 
 @session.writes
-def update(
-    connection: Connection, template: DeployTemplate | int | str, given: Mapping[str, Any]
-) -> None:
-    """Write columns and, when given, the whole list of steps.
+def change(
+    connection: Connection, ident: int | str, make: Change[DeployTemplate]
+) -> DeployTemplate:
+    """Change a template by what it is under the lock of its row.
 
+    :param make: gets the template with its steps, returns columns to write and, where
+        they change, all ``steps``; may be called again after a deadlock.
     :raises DeployTemplateNotFound, DeployTemplateDuplicateName: as named.
     """
-    where = _resource.where(template)
-    found = connection.execute(
-        sa.select(_templates.c.id).where(where).with_for_update()
-    ).one_or_none()
-    if found is None:
-        raise errors.DeployTemplateNotFound(template=getattr(template, "uuid", template))
-    columns = {name: value for name, value in given.items() if name != "steps"}
-    _resource.update(connection, found.id, columns)
-    if "steps" in given:
-        _steps.replace(connection, found.id, given["steps"])
+    template_id = _resource.lock(connection, ident)
+    where = _templates.c.id == template_id
+    columns = dict(make(_one(connection, where, ident)))
+    if "steps" in columns:
+        _steps.replace(connection, template_id, columns.pop("steps"))
+        _resource.touch(connection, template_id)
+    _resource.update(connection, template_id, columns)
+    return _one(connection, where, ident)
 
 
 @session.writes
@@ -122,10 +121,6 @@ def destroy(connection: Connection, ident: int | str) -> None:
 
     :raises DeployTemplateNotFound: no such template.
     """
-    found = connection.execute(
-        sa.select(_templates.c.id).where(_resource.where(ident))
-    ).one_or_none()
-    if found is None:
-        raise errors.DeployTemplateNotFound(template=ident)
-    _steps.delete(connection, found.id)
-    _resource.delete(connection, found.id)
+    template_id = _resource.lock(connection, ident)
+    _steps.delete(connection, template_id)
+    _resource.delete(connection, template_id)

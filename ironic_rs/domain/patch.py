@@ -28,15 +28,18 @@ MAX_PATH_DEPTH = 32
 _KEYS = frozenset({"op", "path", "value"})
 _PATH = re.compile(r"(?:/[\w-]+)+")
 _PATH_WITH_ESCAPES = re.compile(r"(?:/(?:[\w-]|~[01])+)+")
+#: Any pointer of RFC 6901 but the empty one.
+_POINTER = re.compile(r"(?:/(?:[^/~]|~[01])*)+", re.DOTALL)
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-def validate(patch: Any, *, escapes: bool = True) -> list[Operation]:
+def validate(patch: Any, *, escapes: bool = True, any_pointer: bool = False) -> list[Operation]:
     """Check the form of a patch document; roots and values are the caller's business.
 
     :param patch: the parsed request body.
     :param escapes: accept the RFC 6901 escapes ``~0`` and ``~1`` in paths
         (microversion 1.98).
+    :param any_pointer: accept every path of RFC 6901 (allocations, inspection rules).
     :returns: the operations, each with exactly the keys that count.
     :raises PatchError: not an array of operations, or one is malformed; the text
         names the operation and what would be accepted.
@@ -45,7 +48,7 @@ def validate(patch: Any, *, escapes: bool = True) -> list[Operation]:
         raise errors.PatchError(
             "The body must be a JSON patch: an array of {op, path, value} objects."
         )
-    pattern = _PATH_WITH_ESCAPES if escapes else _PATH
+    pattern = _POINTER if any_pointer else _PATH_WITH_ESCAPES if escapes else _PATH
     return [_checked(number, op, pattern) for number, op in enumerate(patch)]
 
 
@@ -155,6 +158,20 @@ def apply(document: Mapping[str, Any], patch: Iterable[Operation], table: Table)
             result[field] = copy.deepcopy(result[field])
         _apply_below(number, op, result[field], tokens[1:])
     return result
+
+
+def changed(
+    document: Mapping[str, Any], patch: Sequence[Operation], table: Table
+) -> dict[str, Any]:
+    """Apply a validated patch and return the fields that it touches, checked.
+
+    Fields without a column (steps) are not checked here.
+
+    :raises PatchError: as of :func:`apply`.
+    :raises InvalidParameterValue: a value is not of the kind of its field.
+    """
+    after = apply(document, patch, table)
+    return table.check_values({name: after[name] for name in dict.fromkeys(map(root, patch))})
 
 
 def _apply_below(number: int, op: Operation, container: Any, tokens: list[str]) -> None:

@@ -60,7 +60,6 @@ _PROPERTIES: Mapping[str, Mapping[str, Any]] = {
 }
 
 SCHEMA: Mapping[str, Any] = {
-    "$schema": "http://json-schema.org/draft-04/schema#",
     "type": "object",
     "required": ["logical_disks"],
     "additionalProperties": False,
@@ -73,7 +72,7 @@ SCHEMA: Mapping[str, Any] = {
                 "required": ["raid_level", "size_gb"],
                 "additionalProperties": False,
                 "properties": _PROPERTIES,
-                "dependencies": {"physical_disks": ["controller"]},
+                "dependentRequired": {"physical_disks": ["controller"]},
             },
         }
     },
@@ -81,8 +80,8 @@ SCHEMA: Mapping[str, Any] = {
 
 
 @functools.cache
-def _validator() -> jsonschema.Draft4Validator:
-    return jsonschema.Draft4Validator(SCHEMA)
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(SCHEMA)
 
 
 def validate(config: Any) -> None:

@@ -208,6 +208,8 @@ class NetworkInterface(BaseInterface):
     interface_type = "network"
     #: [] or ["metadata"] (network data for the config drive can be generated).
     capabilities: ClassVar[Sequence[str]] = ()
+    #: True: switches are configured, so the links of ports to them have to be known.
+    configures_switches: ClassVar[bool] = False
 
     @abstractmethod
     def port_changed(self, task: Task, port: Any) -> None:

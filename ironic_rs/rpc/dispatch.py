@@ -1,7 +1,7 @@
 """What happens on both sides of a call, whatever carries it.
 
 An answer is one JSON object: ``{"result": ...}`` or ``{"error": {"class": ...,
-"message": ..., "code": ...}}``.  Exceptions never travel as objects: the caller
+"message": ..., "code": ..., "details": {...}}}``.  Exceptions never travel as objects: the caller
 re-creates the class by its name, and what it does not know becomes a plain error
 with the same text and code.
 
@@ -63,6 +63,7 @@ def failure(exc: Exception) -> dict[str, Any]:
             "class": type(exc).__name__,
             "message": str(exc) or type(exc).__name__,
             "code": exc.code if isinstance(exc, errors.IronicError) else 500,
+            "details": exc.details if isinstance(exc, errors.IronicError) else {},
         }
     }
 
@@ -80,4 +81,6 @@ def unpack(reply: Mapping[str, Any]) -> Any:
     if known is None:
         known = errors.IronicError(f"Unexpected error: {name}: {message}")
     known.code = error["code"]
+    # A conductor of an earlier release sends none.
+    known.details = error.get("details", {})
     raise known

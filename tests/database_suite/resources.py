@@ -180,13 +180,14 @@ class TestChassis:
         node = make_node(chassis_id=rack.id)
         (row,) = nodes.select(["chassis_uuid"])
         assert row["chassis_uuid"] == rack.uuid
-        chassis.update(rack.uuid, {"description": "rack 2"})
-        assert chassis.get(rack.id).description == "rack 2"
+        changed = chassis.change(rack.uuid, lambda c: {"description": f"{c.description}, top"})
+        assert changed.description == "rack 1, top"
+        assert chassis.get(rack.id).updated_at is not None
         with pytest.raises(errors.ChassisNotEmpty):
             chassis.destroy(rack)
         nodes.destroy(node.id)
         chassis.destroy(rack)
-        for call in (chassis.get, chassis.destroy, lambda c: chassis.update(c, {"extra": {}})):
+        for call in (chassis.get, chassis.destroy, lambda c: chassis.change(c, dict)):
             with pytest.raises(errors.ChassisNotFound):
                 call(rack.uuid)
 
@@ -410,22 +411,41 @@ class TestTemplates:
             templates.create({"name": "CUSTOM_B", "uuid": template.uuid})
         templates.destroy(template.uuid)
         assert step_rows(models.DeployTemplateStep) == {}
-        for call in (templates.get, templates.destroy, lambda i: templates.update(i, {})):
+        for call in (templates.get, templates.destroy, lambda i: templates.change(i, dict)):
             with pytest.raises(errors.DeployTemplateNotFound):
                 call(template.id)
 
-    def test_equal_steps_keep_their_rows(self):
+    def test_steps_are_kept_in_the_order_given(self):
         template = templates.create({"name": "CUSTOM_A", "steps": STEPS})
         before = step_rows(models.DeployTemplateStep)
-        reordered = {**STEPS[0], "args": {"y": 2, "x": 1}}
-        templates.update(template, {"steps": [{**STEPS[1], "priority": 5}, reordered]})
+        same = {**STEPS[0], "args": {"y": 2, "x": 1}}
+        other = {**STEPS[1], "priority": 5}
+        assert templates.change(template.id, lambda t: {"steps": [same, other]}).steps == [
+            STEPS[0],
+            other,
+        ]
         after = step_rows(models.DeployTemplateStep)
         assert after["a"] == before["a"]
-        assert [s["priority"] for s in templates.get(template.id).steps] == [10, 5]
-        templates.update(template.uuid, {"extra": {"a": 1}})
+        changed = templates.change(template.uuid, lambda t: {"extra": {"a": len(t.steps)}})
+        assert changed.extra == {"a": 2}
         assert step_rows(models.DeployTemplateStep) == after
-        templates.update(template.uuid, {"steps": []})
+        templates.change(template.uuid, lambda t: {"steps": t.steps[::-1]})
+        assert [s["priority"] for s in templates.get(template.id).steps] == [5, 10]
+        templates.change(template.uuid, lambda t: {"steps": []})
         assert templates.get(template.id).steps == []
+
+    def test_new_steps_move_the_time_of_the_update(self):
+        template = templates.create({"name": "CUSTOM_A", "steps": STEPS})
+        assert template.updated_at is None
+        assert templates.change(template.id, lambda t: {}).updated_at is None
+        assert templates.change(template.id, lambda t: {"steps": STEPS[:1]}).updated_at is not None
+
+    def test_a_refused_change_leaves_everything(self):
+        template = templates.create({"name": "CUSTOM_A", "steps": STEPS})
+        templates.create({"name": "CUSTOM_B"})
+        with pytest.raises(errors.DeployTemplateDuplicateName):
+            templates.change(template.id, lambda t: {"steps": [], "name": "CUSTOM_B"})
+        assert templates.get(template.id).steps == STEPS
 
 
 @pytest.mark.usefixtures("db")
@@ -452,14 +472,11 @@ class TestRunbooks:
             runbooks.create({"name": "CUSTOM_A"})
         with pytest.raises(errors.RunbookAlreadyExists):
             runbooks.create({"name": "CUSTOM_B", "uuid": runbook.uuid})
-        runbooks.add_trait(runbook, "CUSTOM_U")
-        runbooks.add_trait(runbook, "CUSTOM_U")
-        runbooks.remove_trait(runbook.uuid, "CUSTOM_T")
-        with pytest.raises(errors.RunbookTraitNotFound):
-            runbooks.remove_trait(runbook, "CUSTOM_T")
+        runbooks.change(runbook.uuid, lambda r: {"traits": ["CUSTOM_U", r.traits[0], "CUSTOM_U"]})
         assert runbooks.traits_of([runbook.id]) == {runbook.id: ["CUSTOM_S", "CUSTOM_U"]}
-        runbooks.update(runbook, {"public": True, "steps": self.steps[:1], "traits": []})
-        changed = runbooks.get(runbook.id)
+        changed = runbooks.change(
+            runbook.id, lambda r: {"public": True, "steps": r.steps[:1], "traits": []}
+        )
         assert (changed.public, changed.steps, changed.traits) == (True, [self.steps[0]], [])
         assert runbooks.steps_of([runbook.id]) == {runbook.id: [self.steps[0]]}
         runbooks.destroy(runbook.uuid)
@@ -487,10 +504,8 @@ class TestInspectionRules:
         assert [r.id for r in inspection_rules.in_phase("main")] == [low.id]
         with pytest.raises(errors.InspectionRuleAlreadyExists):
             inspection_rules.create({"actions": [], "uuid": low.uuid})
-        inspection_rules.update(low, {"sensitive": True})
-        assert inspection_rules.get(low.uuid).sensitive is True
+        assert inspection_rules.change(low.uuid, lambda r: {"sensitive": True}).sensitive is True
         inspection_rules.destroy(low)
         with pytest.raises(errors.RuleNotFound):
             inspection_rules.get(low.id)
-        inspection_rules.destroy_all()
-        assert inspection_rules.select(["id"]) == []
+        assert [row["uuid"] for row in inspection_rules.select(["uuid"])] == [high.uuid]

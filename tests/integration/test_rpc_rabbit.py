@@ -45,7 +45,7 @@ class Endpoint:
     def fail(self, context: RequestContext, foreign: bool) -> None:
         if foreign:
             raise LookupError("a text")
-        raise errors.NodeLocked(node="n", host="h")
+        raise errors.NodeLocked(node="n", host="h").held_by("n", "h", "a test")
 
     @rpc_method("size")
     def size(self, context: RequestContext, blob: str) -> int:
@@ -180,6 +180,7 @@ def test_calls_casts_and_errors(
         with pytest.raises(errors.NodeLocked, match="locked by host h") as caught:
             client.call(HOST, "fail", {"foreign": False}, admin_context())
         assert caught.value.code == 409
+        assert caught.value.details["lock"]["operation"] == "a test"
         with pytest.raises(errors.IronicError, match="LookupError: a text") as other:
             client.call(HOST, "fail", {"foreign": True}, admin_context())
         assert type(other.value) is errors.IronicError

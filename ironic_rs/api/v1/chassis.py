@@ -91,14 +91,11 @@ def update_chassis(call: Call) -> dict[str, Any]:
     if any(patch.root(op) == "uuid" for op in ops):
         raise errors.InvalidParameterValue("The uuid of a chassis can not be changed.")
     call.authorize()
-    chassis = db_chassis.get(uuid)
-    before = {name: getattr(chassis, name) for name in fields.CHASSIS.names("P")}
-    after = fields.CHASSIS.check_values(patch.apply(before, ops, fields.CHASSIS))
-    changed = {name: value for name, value in after.items() if value != before[name]}
-    if changed:
-        db_chassis.update(chassis, changed)
-        chassis = db_chassis.get(uuid)
-    return _render(call, CHASSIS.detail(call.minor), chassis)
+
+    def make(chassis: Any) -> dict[str, Any]:
+        return patch.changed(records.as_dict(chassis), ops, fields.CHASSIS)
+
+    return _render(call, CHASSIS.detail(call.minor), db_chassis.change(uuid, make))
 
 
 def delete_chassis(call: Call) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ironic_rs.api.args import BOOLEAN, NAMES, Arg
 from ironic_rs.api.call import Call, segment
+from ironic_rs.api.documents import TEXT, Shape, mapping
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource
 from ironic_rs.db import conductors as db_conductors
@@ -22,6 +23,8 @@ LIST_ARGS = (
     Arg("fields", NAMES, since=V.DRIVER_FIELDS),
 )
 SHOW_ARGS = (Arg("fields", NAMES, since=V.DRIVER_FIELDS),)
+
+PROPERTIES = Shape("properties with their meaning", mapping(TEXT))
 
 
 def _column(name: str) -> Computed:

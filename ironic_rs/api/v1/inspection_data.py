@@ -11,6 +11,7 @@ from typing import Any
 from oslo_log import log
 from oslo_utils import uuidutils
 
+from ironic_rs.api import documents
 from ironic_rs.api.args import UUID, Arg, too_new
 from ironic_rs.api.call import Call
 from ironic_rs.api.microversions import MINIMUM, V
@@ -21,6 +22,41 @@ from ironic_rs.domain import errors, names, states
 LOG = log.getLogger(__name__)
 
 ARGS = (Arg("node_uuid", UUID, since=V.CONTINUE_INSPECTION, below=404),)
+DATA = documents.Shape(
+    "the inventory; all other keys are data of plug-ins",
+    {
+        "type": "object",
+        "properties": {
+            "inventory": {
+                "type": "object",
+                "properties": {
+                    "interfaces": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {
+                            "type": "object",
+                            "properties": {"mac_address": documents.TEXT},
+                            "required": ["mac_address"],
+                        },
+                    },
+                    "bmc_address": documents.or_null(documents.TEXT),
+                    "bmc_v6address": documents.or_null(documents.TEXT),
+                },
+                "required": ["interfaces"],
+            }
+        },
+        "required": ["inventory"],
+    },
+)
+
+
+def _answer(minor: int) -> documents.Schema:
+    if minor < V.CONTINUE_INSPECTION:
+        return documents.record({"uuid": documents.UUID})
+    return ramdisk.AGENT.schema(minor)
+
+
+ANSWER = documents.Shape("the node, and from 1.84 the configuration of its ramdisk", _answer)
 
 _COLUMNS = (
     "uuid",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ironic_rs.api import documents
 from ironic_rs.api.args import BOOLEAN, TEXT, Arg
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.v1 import node_view
@@ -23,6 +24,55 @@ INDICATOR_ARGS = (Arg("state", String(choices=INDICATOR_STATES), required=True),
 #: Names that vendor methods get from the service itself.
 _TAKEN = frozenset({"task", "context", "method", "http_method", "self"})
 PASSTHRU_ARGS = (Arg("method", TEXT),)
+
+BOOT_DEVICE = documents.Shape(
+    "the boot device; null when it is not known",
+    documents.record(
+        {
+            "boot_device": documents.or_null(documents.TEXT),
+            "persistent": documents.or_null(documents.BOOLEAN),
+        }
+    ),
+)
+BOOT_DEVICES = documents.Shape(
+    "the boot devices to choose from", documents.listing("supported_boot_devices", documents.TEXT)
+)
+INDICATORS = documents.Shape(
+    "indicator lights",
+    documents.listing(
+        "indicators",
+        documents.record(
+            {
+                "name": documents.TEXT,
+                "component": documents.TEXT,
+                "readonly": documents.BOOLEAN,
+                "states": {"type": "array", "items": documents.TEXT},
+                "links": documents.LINKS,
+            }
+        ),
+    ),
+)
+INDICATOR = documents.Shape(
+    "state of the indicator light", documents.record({"state": documents.TEXT})
+)
+METHODS = documents.Shape(
+    "vendor methods by name",
+    documents.mapping(
+        {
+            "type": "object",
+            "properties": {
+                "http_methods": {"type": "array", "items": documents.TEXT},
+                "async": documents.BOOLEAN,
+                "description": documents.TEXT,
+                "attach": documents.BOOLEAN,
+                "require_exclusive_lock": documents.BOOLEAN,
+            },
+            "required": ["http_methods", "async", "description", "attach"],
+        }
+    ),
+)
+METHOD_ARGUMENTS = documents.Shape("arguments of the vendor method", documents.OBJECT)
+METHOD_RESULT = documents.Shape("what the vendor method returned", documents.ANYTHING, raw=True)
 
 
 def show_boot_device(call: Call) -> dict[str, Any]:

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_rs.api import policy
+from ironic_rs.api import policy, traits
 from ironic_rs.api.args import BOOLEAN, DETAIL, FIELDS, NAMES, PAGE, Arg
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
+from ironic_rs.api.documents import (
+    OBJECT,
+    TEXT,
+    UUID,
+    Schema,
+    Shape,
+    listing,
+    mapping,
+    record,
+    reference,
+)
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource
 from ironic_rs.api.v1 import node_view
@@ -23,7 +34,6 @@ from ironic_rs.db import records
 from ironic_rs.domain import errors, fields, names
 from ironic_rs.domain.fields import show
 
-MAX_TRAITS = 50
 _EVENT_LENGTH = 255
 _EVENT_CUT = 251
 
@@ -38,32 +48,14 @@ def show_traits(call: Call) -> dict[str, Any]:
 
 def set_traits(call: Call) -> None:
     """PUT /v1/nodes/{node}/traits."""
-    wanted = call.body.get("traits") if isinstance(call.body, dict) else None
-    if not isinstance(wanted, list) or set(call.body) != {"traits"}:
-        raise errors.InvalidParameterValue(
-            'The request body must be {"traits": [...]}, a list of traits.'
-        )
-    for trait in wanted:
-        _check_trait(trait)
-    unique = list(dict.fromkeys(wanted))
-    if len(unique) > MAX_TRAITS:
-        raise errors.InvalidParameterValue(
-            f"A node can not have more than {MAX_TRAITS} traits, these are {len(unique)}."
-        )
-    row = node_view.load(call)
-    call.conductors.add_node_traits(call.context, row, unique, replace=True)
+    wanted = traits.of_body(call, "node")
+    call.conductors.add_node_traits(call.context, node_view.load(call), wanted, replace=True)
 
 
 def add_trait(call: Call) -> Reply:
     """PUT /v1/nodes/{node}/traits/{trait}."""
-    if call.body:
-        raise errors.InvalidParameterValue(
-            "The request body must be empty: the trait is the last element of the path."
-        )
-    trait = call.path["trait"]
-    _check_trait(trait)
-    row = node_view.load(call)
-    call.conductors.add_node_traits(call.context, row, [trait])
+    trait = traits.of_path(call)
+    call.conductors.add_node_traits(call.context, node_view.load(call), [trait])
     return Reply(location=f"nodes/{segment(call.path['node'])}/traits/{segment(trait)}")
 
 
@@ -78,15 +70,27 @@ def remove_trait(call: Call) -> None:
     call.conductors.remove_node_traits(call.context, row, [call.path["trait"]])
 
 
-def _check_trait(trait: Any) -> None:
-    if not isinstance(trait, str) or not names.is_valid_trait(trait, names.standard_traits()):
-        raise errors.InvalidParameterValue(
-            f"Invalid trait {show(trait)}; accepted: a standard trait, or CUSTOM_ and characters "
-            f"of A-Z 0-9 _, {names.MAX_TRAIT_LENGTH} characters in all."
-        )
-
-
 # VIFs
+
+
+def _new_vif(minor: int) -> Schema:
+    vif: Schema = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,255}$"}},
+        "required": ["id"],
+        "description": "Other keys are passed to the network interface of the node.",
+    }
+    if minor >= V.VIF_PORT:
+        vif["properties"].update(port_uuid=UUID, portgroup_uuid=UUID)
+        vif["not"] = {"required": ["port_uuid", "portgroup_uuid"]}
+    return vif
+
+
+VIFS = Shape(
+    "VIFs of the node",
+    listing("vifs", {"type": "object", "properties": {"id": TEXT}, "required": ["id"]}),
+)
+NEW_VIF = Shape("a VIF", _new_vif)
 
 
 def list_vifs(call: Call) -> dict[str, Any]:
@@ -117,6 +121,21 @@ def detach_vif(call: Call) -> None:
 
 # Virtual media
 
+VMEDIA = Shape(
+    "virtual media devices of the node",
+    {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "media_types": {"type": "array", "items": TEXT},
+                "inserted": {"type": "boolean"},
+                "image": {"type": ["string", "null"]},
+            },
+        },
+    },
+)
+
 
 def list_vmedia(call: Call) -> list[dict[str, Any]]:
     """GET /v1/nodes/{node}/vmedia."""
@@ -138,6 +157,7 @@ BIOS_ARGS = (
     Arg("fields", NAMES, since=V.BIOS_REGISTRY, below=400),
 )
 FIRMWARE_ARGS = (Arg("fields", NAMES),)
+BIOS_BY_NAME = Shape("the BIOS setting, by its name", mapping(reference("BIOSSetting")))
 _BIOS_ALWAYS = ("created_at", "updated_at", "links")
 
 
@@ -242,6 +262,19 @@ def show_history(call: Call) -> dict[str, Any]:
 
 
 # Inventory and children
+
+INVENTORY = Shape(
+    "what the last inspection found", record({"inventory": OBJECT, "plugin_data": OBJECT})
+)
+CHILDREN = Shape(
+    "UUIDs of the children",
+    record(
+        {
+            "children": {"type": "array", "items": UUID},
+            "links": record({"href": {"type": "string", "format": "uri"}, "rel": TEXT}),
+        }
+    ),
+)
 
 
 def show_inventory(call: Call) -> dict[str, Any]:

@@ -7,23 +7,41 @@ from __future__ import annotations
 
 from typing import Any
 
+from ironic_rs.api import documents
 from ironic_rs.api.args import BOOLEAN, TEXT, Arg
 from ironic_rs.api.call import Call, Reply
 from ironic_rs.api.microversions import V
 from ironic_rs.api.v1 import node_view
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, raid, states
 from ironic_rs.domain.fields import show
 from ironic_rs.domain.fields.kinds import Integer, String
 
+_SOFT = (states.SOFT_REBOOT, states.SOFT_POWER_OFF)
+
+
+def _power_targets(minor: int) -> documents.Schema:
+    return documents.one_of(
+        [t for t in states.POWER_TARGET if minor >= V.SOFT_POWER or t not in _SOFT]
+    )
+
+
 POWER_ARGS = (
-    Arg("target", TEXT, required=True),
-    Arg("timeout", Integer(minimum=1)),
+    Arg("target", TEXT, required=True, form=_power_targets),
+    Arg("timeout", Integer(minimum=1), late=V.SOFT_POWER),
 )
 BOOT_MODE_ARGS = (Arg("target", String(choices=("bios", "uefi")), required=True),)
 SECURE_BOOT_ARGS = (Arg("target", BOOLEAN, required=True),)
 CONSOLE_ARGS = (Arg("enabled", BOOLEAN, required=True),)
+CONSOLE = documents.Shape(
+    "whether the console is on, and how to reach it",
+    documents.record(
+        {"console_enabled": documents.BOOLEAN, "console_info": documents.or_null(documents.OBJECT)}
+    ),
+)
+RAID = documents.Shape(
+    "the target RAID configuration", {"anyOf": [documents.record({}), raid.SCHEMA]}
+)
 
-_SOFT = (states.SOFT_REBOOT, states.SOFT_POWER_OFF)
 _CLEANING = (states.CLEANING, states.CLEANWAIT)
 
 

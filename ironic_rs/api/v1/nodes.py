@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_rs.api import policy
+from ironic_rs.api import documents, policy
 from ironic_rs.api.args import BOOLEAN, IDENT, LIST, TEXT, UUID, Arg
 from ironic_rs.api.call import Call, Reply
 from ironic_rs.api.collection import Page
@@ -71,6 +71,18 @@ _SAME_NAME = (
     "sharded",
     "parent_node",
     "instance_name",
+)
+
+
+def _adjust(schema: documents.Schema, minor: int) -> None:
+    if "network_data" in schema["properties"]:
+        schema["properties"]["network_data"] = documents.or_null(documents.reference("NetworkData"))
+
+
+NEW = documents.New(fields.NODE, _adjust)
+VALIDATION = documents.Shape(
+    "whether each interface has what it needs",
+    documents.mapping(documents.record({"result": documents.BOOLEAN}, reason=documents.TEXT)),
 )
 
 

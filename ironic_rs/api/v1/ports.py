@@ -12,6 +12,7 @@ from ironic_rs.api import link_connection, policy
 from ironic_rs.api.args import DETAIL, FIELDS, IDENT, LIST, MAC, PAGE, TEXT, UUID, Arg, too_new
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
+from ironic_rs.api.documents import New, Schema, or_null
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource, link_fields
 from ironic_rs.api.v1 import node_view
@@ -55,6 +56,19 @@ _GATED_IN_PATCH = frozenset(
     }
 )
 PATCHABLE = (*fields.PORT.names("P"), "node_ident")
+
+
+def _adjust(schema: Schema, minor: int) -> None:
+    properties = schema["properties"]
+    if "local_link_connection" in properties:
+        properties["local_link_connection"] = or_null(link_connection.form(minor))
+    if "node_ident" in properties:
+        schema["oneOf"] = [{"required": ["node_uuid"]}, {"required": ["node_ident"]}]
+    else:
+        schema["required"] = [*schema["required"], "node_uuid"]
+
+
+NEW = New(fields.PORT, _adjust)
 
 
 def list_ports(call: Call) -> dict[str, Any]:

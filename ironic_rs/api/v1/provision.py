@@ -14,6 +14,7 @@ from typing import Any
 from ironic_rs.api import configdrive, policy, steps
 from ironic_rs.api.args import ANY, BOOLEAN, ITEMS, TEXT, Arg
 from ironic_rs.api.call import Call, Reply
+from ironic_rs.api.documents import Schema, one_of
 from ironic_rs.api.microversions import V
 from ironic_rs.api.v1 import node_view
 from ironic_rs.db import nodes as db_nodes
@@ -21,15 +22,25 @@ from ironic_rs.db import runbooks as db_runbooks
 from ironic_rs.domain import errors, states
 from ironic_rs.domain.fields import show
 
+
+def _targets(minor: int) -> Schema:
+    since = {**_VERB_SINCE, "unhold": V.UNHOLD, "service": V.SERVICE}
+    return one_of([verb for verb in _ACTIONS if since.get(verb, 1) <= minor])
+
+
+def _steps(form: steps.StepForm) -> Callable[[int], Schema]:
+    return lambda minor: {"type": "array", "items": form.schema}
+
+
 ARGS = (
-    Arg("target", TEXT, required=True),
-    Arg("configdrive", ANY),
-    Arg("clean_steps", ITEMS),
-    Arg("deploy_steps", ITEMS),
-    Arg("service_steps", ITEMS),
-    Arg("rescue_password", TEXT),
-    Arg("disable_ramdisk", BOOLEAN),
-    Arg("runbook", TEXT),
+    Arg("target", TEXT, required=True, form=_targets),
+    Arg("configdrive", ANY, form=configdrive.form),
+    Arg("clean_steps", ITEMS, late=V.CLEAN, form=_steps(steps.CLEAN)),
+    Arg("deploy_steps", ITEMS, late=V.DEPLOY_STEPS, form=_steps(steps.DEPLOY)),
+    Arg("service_steps", ITEMS, late=V.SERVICE, form=_steps(steps.SERVICE)),
+    Arg("rescue_password", TEXT, late=V.RESCUE),
+    Arg("disable_ramdisk", BOOLEAN, late=V.CLEAN_DISABLE_RAMDISK),
+    Arg("runbook", TEXT, late=V.RUNBOOKS),
 )
 
 #: First version of the verbs that are checked before the state of the node.
@@ -51,7 +62,13 @@ _ABORT_SINCE: Mapping[str, int] = {
 }
 _DEPLOYING = ("active", "rebuild")
 _WITH_STEPS = ("clean", "service")
-_COLUMNS = ("provision_state", "reservation", "maintenance", "protected")
+_COLUMNS = (
+    "provision_state",
+    "provision_updated_at",
+    "reservation",
+    "maintenance",
+    "protected",
+)
 #: Keys of the steps of a runbook that a conductor gets.
 _RUNBOOK_STEP = ("interface", "step", "args", "order")
 
@@ -130,7 +147,7 @@ def _check_state(request: _Request) -> None:
         return
     if node["reservation"]:
         # What runs now may well lead to a state that allows the verb.
-        raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
+        raise db_nodes.locked(node)
     raise errors.InvalidStateRequested(
         action=target, node=node["uuid"], state=node["provision_state"]
     )

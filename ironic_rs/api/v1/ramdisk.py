@@ -15,6 +15,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_utils import strutils
 
+from ironic_rs.api import documents
 from ironic_rs.api.args import LIST, UUID, Arg
 from ironic_rs.api.call import Call
 from ironic_rs.api.microversions import V
@@ -39,6 +40,39 @@ HEARTBEAT_ARGS = (
         below=400,
     ),
     Arg("agent_status_message", String(maximum=None), since=V.AGENT_STATUS, below=400),
+)
+AGENT = documents.Shape(
+    "the node and the configuration of its ramdisk",
+    documents.record(
+        {
+            "node": documents.record(
+                {
+                    "uuid": documents.UUID,
+                    "properties": documents.OBJECT,
+                    "instance_info": documents.OBJECT,
+                    "driver_internal_info": documents.OBJECT,
+                    "links": documents.LINKS,
+                }
+            ),
+            "config": documents.record(
+                {
+                    "metrics": documents.OBJECT,
+                    "metrics_statsd": documents.OBJECT,
+                    "heartbeat_timeout": {"type": "integer"},
+                    "agent_containers": documents.OBJECT,
+                    "agent_token": documents.or_null(documents.TEXT),
+                    "agent_token_required": documents.BOOLEAN,
+                    "agent_md5_checksum_enable": documents.BOOLEAN,
+                    "disable_deep_image_inspection": documents.BOOLEAN,
+                    "permitted_image_formats": {"type": "array", "items": documents.TEXT},
+                    "agent_skip_bmc_detect": documents.BOOLEAN,
+                    "enable_bios_bootloader_install": documents.BOOLEAN,
+                    "tls_min_version": documents.or_null(documents.TEXT),
+                    "tls_cipher_suites": documents.or_null(documents.TEXT),
+                }
+            ),
+        }
+    ),
 )
 
 _COLUMNS = (

@@ -9,6 +9,7 @@ from typing import Any
 
 from ironic_rs.api import microversions
 from ironic_rs.api.call import Call
+from ironic_rs.api.documents import ANYTHING, LINKS, TEXT, Schema, Shape, one_of, record
 from ironic_rs.api.microversions import V
 
 _DOCUMENTATION = "https://docs.openstack.org/api-ref/baremetal/"
@@ -32,6 +33,43 @@ _COLLECTIONS: tuple[tuple[str, int], ...] = (
     ("runbooks", V.RUNBOOKS),
     ("inspection_rules", V.INSPECTION_RULES),
 )
+
+_URI: Schema = {"type": "string", "format": "uri"}
+_VERSION: Schema = record(
+    {
+        "id": TEXT,
+        "links": LINKS,
+        "status": one_of(("CURRENT",)),
+        "min_version": TEXT,
+        "version": TEXT,
+    }
+)
+ANY_BODY = Shape("anything, unread", ANYTHING)
+ROOT = Shape(
+    "the versions of the API",
+    record(
+        {
+            "name": TEXT,
+            "description": TEXT,
+            "default_version": _VERSION,
+            "versions": {"type": "array", "items": _VERSION},
+        }
+    ),
+)
+
+
+def _version_document(minor: int) -> Schema:
+    described = {"type": "array", "items": record({"href": _URI, "rel": TEXT}, type=TEXT)}
+    fixed = {
+        "id": TEXT,
+        "links": described,
+        "media_types": record({"base": TEXT, "type": TEXT}),
+        "version": _VERSION,
+    }
+    return record({**fixed, **{name: LINKS for name, since in _COLLECTIONS if since <= minor}})
+
+
+VERSION = Shape("version 1 of the API and its collections", _version_document)
 
 
 def _version(call: Call) -> dict[str, Any]:

@@ -109,8 +109,8 @@ class AgentEndpoint(Endpoint):
             )
         try:
             task = self.acquire(context, node_id, purpose="heartbeat", retry=False)
-        except errors.NodeLocked:
-            self._missed(context, node_id, agent_token, callback_url)
+        except errors.NodeLocked as exc:
+            self._missed(context, node_id, agent_token, callback_url, exc)
             return
         with task:
             _check(task.node, agent_token, callback_url)
@@ -130,7 +130,12 @@ class AgentEndpoint(Endpoint):
             )
 
     def _missed(
-        self, context: RequestContext, node_id: str, token: str | None, callback_url: str
+        self,
+        context: RequestContext,
+        node_id: str,
+        token: str | None,
+        callback_url: str,
+        locked: errors.NodeLocked,
     ) -> None:
         """Answer the heartbeat of a locked node."""
         with self.acquire(
@@ -141,7 +146,7 @@ class AgentEndpoint(Endpoint):
             if not node.driver_internal_info.get("agent_url"):
                 # Nobody could reach the agent before its next regular heartbeat: it
                 # repeats a refused one within seconds.
-                raise errors.NodeLocked(node=node.uuid, host=node.reservation or "unknown")
+                raise locked
             LOG.info("Node %s is locked: its heartbeat is not acted on", node.uuid)
 
     @rpc_method("get_node_with_token", since="1.49")

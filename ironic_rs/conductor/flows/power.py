@@ -166,7 +166,8 @@ def _power_on_parent(task: Task) -> None:
         try:
             parent.upgrade_lock()
         except errors.NodeLocked as exc:
-            raise errors.ParentNodeLocked(parent=node.parent_node, node=node.uuid) from exc
+            refused = errors.ParentNodeLocked(parent=node.parent_node, node=node.uuid)
+            raise refused.of(exc) from exc
         node_power_action(parent, states.POWER_ON)
 
 
@@ -188,7 +189,8 @@ def _power_off_children(task: Task) -> list[str]:
             try:
                 child.upgrade_lock()
             except errors.NodeLocked as exc:
-                raise errors.ChildNodeLocked(child=uuid, node=task.node.uuid) from exc
+                refused = errors.ChildNodeLocked(child=uuid, node=task.node.uuid)
+                raise refused.of(exc) from exc
             to_do.append(child)
         for child in to_do:
             node_power_action(child, states.POWER_OFF)
@@ -200,7 +202,8 @@ def _with_child(task: Task, uuid: str, action: Callable[[Task], None]) -> None:
         with task.tasks.acquire(task.context, uuid, purpose="power on child node") as child:
             action(child)
     except errors.NodeLocked as exc:
-        raise errors.ChildNodeLocked(child=uuid, node=task.node.uuid) from exc
+        refused = errors.ChildNodeLocked(child=uuid, node=task.node.uuid)
+        raise refused.of(exc) from exc
 
 
 def wait_for_power_state(task: Task, state: str, timeout: int | None = None) -> str:

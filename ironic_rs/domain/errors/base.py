@@ -14,6 +14,8 @@ class IronicError(Exception):
     :param message: the whole text; default is the template of the class
         filled in from ``fields``.
     :param fields: values of the template, kept for programs in ``fields``.
+    :ivar details: what programs get beside the text, as plain JSON: keys of the inner
+        document of the answer; goes along over RPC.
     """
 
     #: HTTP status; an instance may carry another one than its class.
@@ -22,6 +24,7 @@ class IronicError(Exception):
 
     def __init__(self, message: str | None = None, **fields: Any) -> None:
         self.fields = fields
+        self.details: dict[str, Any] = {}
         if message is None:
             try:
                 message = self.template.format(**fields)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Any, Self
+
 from ironic_rs.domain.errors.base import (
     Conflict,
     Invalid,
@@ -75,7 +78,46 @@ class NodeAssociated(Conflict):
     template = "Node {node} is associated with instance {instance}."
 
 
-class NodeLocked(Conflict):
+class Locked(Conflict):
+    """A lock stands in the way; the details tell whose: ``lock: {host, operation, since}``.
+
+    What is not known of the holder is null.
+    """
+
+    code = 409
+
+    def held_by(
+        self,
+        node: str,
+        host: str,
+        operation: str | None = None,
+        since: datetime.datetime | None = None,
+    ) -> Self:
+        """Name the holder, in the details and after the text that clients know.
+
+        :param node: uuid of the locked node.
+        :param operation: what the lock was taken for.
+        :param since: when, an aware time.
+        :returns: the error itself.
+        """
+        begun = None if since is None else since.isoformat(timespec="seconds")
+        self.details["lock"] = {"node": node, "host": host, "operation": operation, "since": begun}
+        told = [operation] if operation else []
+        told += [f"since {begun}"] if begun else []
+        if told:
+            self.args = (f"{self.args[0]} Lock of {host}: {', '.join(told)}.",)
+        return self
+
+    def of(self, cause: Locked) -> Self:
+        """Take over what another error tells about the holder; returns the error itself."""
+        lock: dict[str, Any] | None = cause.details.get("lock")
+        if lock is None:
+            return self
+        since = lock["since"] and datetime.datetime.fromisoformat(lock["since"])
+        return self.held_by(lock["node"], lock["host"], lock["operation"], since)
+
+
+class NodeLocked(Locked):
     code = 409
     template = (
         "Node {node} is locked by host {host}, please retry after the current "
@@ -97,7 +139,7 @@ class LockLost(Conflict):
     )
 
 
-class ParentNodeLocked(Conflict):
+class ParentNodeLocked(Locked):
     code = 409
     template = (
         "Parent node {parent} of node {node} is locked, please retry after the "
@@ -105,7 +147,7 @@ class ParentNodeLocked(Conflict):
     )
 
 
-class ChildNodeLocked(Conflict):
+class ChildNodeLocked(Locked):
     code = 409
     template = (
         "Child node {child} of node {node} is locked, please retry after the "

@@ -173,11 +173,6 @@ class RunbookDuplicateName(Conflict):
     template = "A runbook with name {name} already exists."
 
 
-class RunbookTraitNotFound(NotFound):
-    code = 404
-    template = "Runbook {runbook} doesn't have the trait {trait}."
-
-
 class InvalidRunbook(Invalid):
     code = 400
     template = "Runbook invalid: {err}."

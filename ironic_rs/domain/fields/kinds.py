@@ -3,6 +3,10 @@
 A kind converts one JSON value to the value of the record, or says what it would
 have accepted.  Null is the field's business (:class:`~.table.Field`), not the
 kind's.
+
+Its JSON schemas describe the form that clients should send and the one that they
+get; some kinds accept more (booleans and integers as strings, other spellings of
+UUIDs), which the API description says once for all.
 """
 
 from __future__ import annotations
@@ -14,6 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ironic_rs.domain import names
+
+#: A JSON schema, draft 2020-12.
+Schema = dict[str, Any]
+
+#: Where the schemas of the API description find the document of a link.
+LINK: Schema = {"$ref": "#/components/schemas/Link"}
 
 
 class BadValue(ValueError):
@@ -33,6 +43,16 @@ class Kind:
     def accepted(self) -> str:
         """What a client may send, for error texts: "a string of ..."."""
         return "any JSON value"
+
+    @property
+    def schema(self) -> Schema:
+        """JSON schema of what a client may send."""
+        return {}
+
+    @property
+    def shown(self) -> Schema:
+        """JSON schema of what is answered; drivers and others may have stored it."""
+        return self.schema
 
     def convert(self, value: Any) -> Any:
         """Return the value to store.
@@ -72,6 +92,24 @@ class String(Kind):
             text += f", {self.pattern_text}"
         return text
 
+    @property
+    def schema(self) -> Schema:
+        schema: Schema = {"type": "string"}
+        if self.choices is not None:
+            schema["enum"] = list(self.choices)
+            return schema
+        if self.minimum:
+            schema["minLength"] = self.minimum
+        if self.maximum is not None:
+            schema["maxLength"] = self.maximum
+        if self.pattern is not None:
+            schema["pattern"] = f"^(?:{self.pattern})$"
+        return schema
+
+    @property
+    def shown(self) -> Schema:
+        return {"type": "string"}
+
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not names.is_storable(value):
             raise self.refuse()
@@ -97,6 +135,14 @@ class Uuid(Kind):
     def accepted(self) -> str:
         return "a UUID such as 1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "format": "uuid"}
+
+    @property
+    def shown(self) -> Schema:
+        return {"type": "string"}
+
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not names.is_uuid_like(value):
             raise self.refuse()
@@ -106,6 +152,10 @@ class Uuid(Kind):
 @dataclass(frozen=True)
 class NewUuid(Uuid):
     """A UUID that becomes the identity of a record: stored in canonical form."""
+
+    @property
+    def shown(self) -> Schema:
+        return {"type": "string", "format": "uuid"}
 
     def convert(self, value: Any) -> str:
         return str(uuid.UUID(super().convert(value)))
@@ -120,6 +170,14 @@ class Ident(Kind):
     @property
     def accepted(self) -> str:
         return "a UUID or a name of the characters A-Z a-z 0-9 - . _ ~"
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,255}$"}
+
+    @property
+    def shown(self) -> Schema:
+        return {"type": "string"}
 
     def convert(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -138,6 +196,15 @@ class Mac(Kind):
     @property
     def accepted(self) -> str:
         return "a MAC address such as 52:54:00:cf:2d:31"
+
+    @property
+    def schema(self) -> Schema:
+        pair = "[0-9A-Fa-f]{2}"
+        return {"type": "string", "pattern": f"^{pair}((:{pair}){{5}}|(-{pair}){{5}})$"}
+
+    @property
+    def shown(self) -> Schema:
+        return {"type": "string", "pattern": "^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"}
 
     def convert(self, value: Any) -> str:
         mac = names.normalize_mac(value) if isinstance(value, str) else None
@@ -163,6 +230,10 @@ class Boolean(Kind):
             return "true or false"
         return "true or false (or a string: 1, t, true, on, y, yes, 0, f, false, off, n, no)"
 
+    @property
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
     def convert(self, value: Any) -> bool:
         if isinstance(value, bool):
             return value
@@ -186,6 +257,14 @@ class Integer(Kind):
     @property
     def accepted(self) -> str:
         return f"an integer from {self.minimum} to {self.maximum}"
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+
+    @property
+    def shown(self) -> Schema:
+        return {"type": "integer"}
 
     def convert(self, value: Any) -> int:
         if isinstance(value, str) and len(value) <= 20:
@@ -212,6 +291,10 @@ class Object(Kind):
     def accepted(self) -> str:
         return "a JSON object"
 
+    @property
+    def schema(self) -> Schema:
+        return {"type": "object"}
+
     def convert(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self.refuse()
@@ -231,6 +314,17 @@ class Array(Kind):
         text = f"a list of which each item is {self.of.accepted}"
         return f"{text} (at least {self.minimum})" if self.minimum else text
 
+    @property
+    def schema(self) -> Schema:
+        schema: Schema = {"type": "array", "items": self.of.schema}
+        if self.minimum:
+            schema["minItems"] = self.minimum
+        return schema
+
+    @property
+    def shown(self) -> Schema:
+        return {"type": "array", "items": self.of.shown}
+
     def convert(self, value: Any) -> list[Any]:
         if not isinstance(value, list) or len(value) < self.minimum:
             raise self.refuse()
@@ -243,9 +337,22 @@ class DateTime(Kind):
 
     label: str = "datetime"
 
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "format": "date-time"}
+
 
 @dataclass(frozen=True)
 class Links(Kind):
-    """Links to the resource or to a sub-resource; only ever returned."""
+    """Links to the resource or to a sub-resource; only ever returned.
+
+    :param nested: the list of links is the only item of another list.
+    """
 
     label: str = "links"
+    nested: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        links: Schema = {"type": "array", "items": LINK}
+        return {"type": "array", "items": links} if self.nested else links

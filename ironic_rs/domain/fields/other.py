@@ -95,7 +95,7 @@ CHASSIS = Table(
         Field("description", _TEXT, 1, "LDPC"),
         _json("extra", 1, "DPC"),
         *_stamps(1),
-        Field("nodes", Links(), 1, "D", column=None),
+        Field("nodes", Links(nested=True), 1, "D", column=None),
     ),
 )
 

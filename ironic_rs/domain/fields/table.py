@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ironic_rs.domain import errors
-from ironic_rs.domain.fields.kinds import BadValue, Kind
+from ironic_rs.domain.fields.kinds import BadValue, Kind, Links, NewUuid, Schema
 
 _SHOWN_VALUE_LENGTH = 80
 
@@ -80,6 +80,17 @@ class Field:
         """What a client may send, for error texts."""
         return f"{self.kind.accepted}, or null" if not self.required else self.kind.accepted
 
+    @property
+    def schema(self) -> Schema:
+        """JSON schema of what a client may send."""
+        return self.kind.schema if self.required else or_null(self.kind.schema)
+
+    @property
+    def shown(self) -> Schema:
+        """JSON schema of what is answered."""
+        present = self.required or not self.nullable or isinstance(self.kind, Links | NewUuid)
+        return self.kind.shown if present else or_null(self.kind.shown)
+
     def null(self) -> Any:
         """Return what is stored for null (a fresh object each time)."""
         if self.nullable:
@@ -134,6 +145,22 @@ class Table:
         """Return the names that exist at microversion 1.``minor``."""
         return frozenset(f.name for f in self.rows if f.since <= minor)
 
+    def create_schema(self, minor: int) -> Schema:
+        """Return the JSON schema of a creation body at microversion 1.``minor``."""
+        rows = [f for f in self.rows if f.creatable and f.since <= minor]
+        return _object(rows, [f.name for f in rows if f.required], "schema")
+
+    def shown_schema(self, minor: int, *, whole: bool) -> Schema:
+        """Return the JSON schema of an answered document at microversion 1.``minor``.
+
+        :param whole: with all fields; else the short form, or what a client chose.
+        """
+        rows = [f for f in self.rows if (f.listed or f.detailed) and f.since <= minor]
+        # They come along with any choice.
+        always = [f.name for f in rows if f.name == "links"]
+        required = [f.name for f in rows if f.detailed] if whole else always
+        return _object(rows, required, "shown")
+
     def check_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Convert values by column name, as they come from a patched record.
 
@@ -169,6 +196,29 @@ class Table:
         return {
             name: self.by_name[name].convert(value, self.resource) for name, value in body.items()
         }
+
+
+def or_null(schema: Schema) -> Schema:
+    """Return the JSON schema that takes null besides."""
+    if not schema:
+        return schema
+    if "type" not in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    nullable = {**schema, "type": [schema["type"], "null"]}
+    if "enum" in schema:
+        nullable["enum"] = [*schema["enum"], None]
+    return nullable
+
+
+def _object(rows: list[Field], required: list[str], side: str) -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "properties": {f.name: getattr(f, side) for f in rows},
+        "additionalProperties": False,
+    }
+    if required:
+        schema["required"] = required
+    return schema
 
 
 def show(value: Any) -> str:

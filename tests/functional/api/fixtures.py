@@ -16,6 +16,7 @@ from ironic_rs.api import app
 from ironic_rs.db import bios, firmware, history, inventory, nodes
 from ironic_rs.rpc.direct import DirectTransport
 from tests.functional.api.conftest import conducted, configured, services_over
+from tests.functional.api.described import Described
 
 
 class Current:
@@ -40,7 +41,7 @@ class Empty(fixture.GabbiFixture):
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         self.conf = self._stack.enter_context(configured(Current.empty_database, folder))
         self.transport = DirectTransport()
-        Current.app = app.build(services_over(self.conf, self.transport))
+        Current.app = Described(app.build(services_over(self.conf, self.transport)))
 
     def stop_fixture(self) -> None:
         self._stack.close()

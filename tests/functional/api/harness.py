@@ -10,6 +10,7 @@ from urllib.parse import quote
 import webob
 
 from ironic_rs.api.microversions import HEADER
+from tests.functional.api.described import Described
 
 LATEST = "1.115"
 
@@ -47,6 +48,10 @@ class Client:
     app: Any
     version: str | None = LATEST
     headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.app, Described):
+            self.app = Described(self.app)
 
     def at(self, version: str | None) -> Client:
         """Return a client that speaks another microversion."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from ironic_rs.conductor.service import Conductor
+from ironic_rs.rpc.context import admin_context
 from tests.functional.api.harness import Answer, Client
 
 
@@ -44,6 +49,27 @@ def test_every_acknowledged_patch_is_stored(api: Client) -> None:
     stored = api.get("/v1/nodes/n1").body["extra"]
     assert acknowledged
     assert len(stored) == len(acknowledged)
+
+
+@pytest.mark.parametrize("collection", ["chassis", "deploy_templates", "runbooks"])
+def test_no_patch_of_a_record_is_lost(api: Client, collection: str) -> None:
+    steps = {
+        "deploy_templates": {"args": {}, "priority": 1},
+        "runbooks": {"order": 1},
+    }
+    body: dict[str, Any] = {}
+    if collection in steps:
+        step = {"interface": "bios", "step": "a", **steps[collection]}
+        body = {"name": "CUSTOM_A", "steps": [step]}
+    uuid = api.post(f"/v1/{collection}", body).body["uuid"]
+
+    def patch(place: int) -> Answer:
+        ops = [{"op": "add", "path": f"/extra/k{place}", "value": place}]
+        return api.patch(f"/v1/{collection}/{uuid}", ops)
+
+    answers = at_once(20, patch)
+    assert {a.status for a in answers} == {200}
+    assert len(api.get(f"/v1/{collection}/{uuid}").body["extra"]) == 20
 
 
 def test_only_one_caller_gets_the_instance(api: Client) -> None:
@@ -86,3 +112,28 @@ def test_a_node_is_deleted_once(api: Client) -> None:
     assert counted[204] == 1
     assert set(counted) <= {204, 404, 409}
     assert api.get("/v1/nodes/n1").status == 404
+
+
+def test_the_answer_to_a_lock_tells_whose_it_is(api: Client, conductor: Conductor) -> None:
+    uuid = api.post("/v1/nodes", {"driver": "fake-hardware", "name": "n1"}).body["uuid"]
+    with conductor.tasks.acquire(admin_context(), uuid, purpose="a long operation"):
+        for answer in (
+            api.patch("/v1/nodes/n1", [{"op": "add", "path": "/extra/a", "value": 1}]),
+            api.put("/v1/nodes/n1/states/power", {"target": "power on"}),
+            api.put("/v1/nodes/n1/traits", {"traits": []}),
+            api.delete("/v1/nodes/n1"),
+        ):
+            assert answer.status == 409
+            assert answer.headers["Retry-After"] == "1"
+            fault = answer.fault
+            assert fault["errorcode"] == "node_locked"
+            assert fault["lock"].pop("since") in fault["faultstring"]
+            assert fault["lock"] == {
+                "node": uuid,
+                "host": "cond-a",
+                "operation": "a long operation",
+            }
+            assert fault["faultstring"].startswith(
+                f"Node {uuid} is locked by host cond-a, please retry after the current operation "
+                "is completed."
+            )

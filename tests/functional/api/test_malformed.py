@@ -77,6 +77,12 @@ BAD_BODIES: tuple[bytes, ...] = (
 
 UUID = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 
+TEMPLATE = {
+    "name": "CUSTOM_A",
+    "steps": [{"interface": "deploy", "step": "x", "args": {}, "priority": 1}],
+}
+RUNBOOK = {"name": "CUSTOM_A", "steps": [{"interface": "deploy", "step": "x", "order": 1}]}
+
 
 def _methods(route: Route) -> tuple[str, ...]:
     return ("GET", "POST") if route.method == ANY_METHOD else (route.method,)
@@ -85,7 +91,15 @@ def _methods(route: Route) -> tuple[str, ...]:
 def _paths(route: Route) -> list[str]:
     """The path with a good node and each bad segment in turn."""
     names = re.findall(r"{(\w+)}", route.path)
-    good = {"node": "n1", "chassis": UUID, "port": "p1", "portgroup": "pg1", "uuid": UUID}
+    good = {
+        "node": "n1",
+        "chassis": UUID,
+        "port": "p1",
+        "portgroup": "pg1",
+        "uuid": UUID,
+        "template": "CUSTOM_A",
+        "runbook": "CUSTOM_A",
+    }
     plain = {name: good.get(name, "x") for name in names}
     paths = [route.path.format(**plain)]
     for name in names:
@@ -115,6 +129,8 @@ def filled(shared_api: Client) -> Client:
     port = {"node_uuid": node, "address": "52:54:00:00:00:01", "name": "p1"}
     assert api.post("/v1/ports", port).status == 201
     assert api.post("/v1/chassis", {"uuid": UUID}).status == 201
+    assert api.post("/v1/deploy_templates", TEMPLATE).status == 201
+    assert api.post("/v1/runbooks", RUNBOOK).status == 201
     return api
 
 
@@ -154,6 +170,9 @@ DOCUMENTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("POST", "/v1/ports", {"address": "52:54:00:00:00:02", "node_ident": "n1"}),
     ("POST", "/v1/portgroups", {}),
     ("POST", "/v1/chassis", {}),
+    ("POST", "/v1/deploy_templates", {**TEMPLATE, "name": "CUSTOM_B"}),
+    ("POST", "/v1/runbooks", {**RUNBOOK, "name": "CUSTOM_B"}),
+    ("PUT", "/v1/runbooks/CUSTOM_A/traits", {"traits": []}),
     ("POST", "/v1/nodes/n1/vifs", {"id": "x"}),
     ("PUT", "/v1/nodes/n1/traits", {"traits": []}),
     ("PUT", "/v1/nodes/n1/states/raid", {"logical_disks": [{"raid_level": "1", "size_gb": 5}]}),
@@ -164,6 +183,8 @@ KEYS = {
     "/v1/ports": "port",
     "/v1/portgroups": "portgroup",
     "/v1/chassis": "chassis",
+    "/v1/deploy_templates": "deploy template",
+    "/v1/runbooks": "runbook",
 }
 
 
@@ -187,6 +208,8 @@ def test_bad_values_of_documents_are_client_errors(
         ("/v1/ports/p1", "port"),
         ("/v1/portgroups/pg1", "portgroup"),
         (f"/v1/chassis/{UUID}", "chassis"),
+        ("/v1/deploy_templates/CUSTOM_A", "deploy template"),
+        ("/v1/runbooks/CUSTOM_A", "runbook"),
     ],
 )
 def test_bad_patches_are_client_errors(path: str, resource: str, filled: Client) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ironic_rs.db import allocations, chassis, models, nodes, session
+from ironic_rs.db import allocations, chassis, models, nodes, runbooks, session, templates
 from ironic_rs.db.base import table
 from tests.functional.api.harness import Client
 
@@ -102,6 +102,40 @@ def test_single_reads_cost_a_few_statements(thousand: Client, path: str, most: i
     with session.count_statements() as counted:
         assert thousand.get(path).status == 200
     assert counted.count <= most, counted.statements
+
+
+STEP = {"interface": "bios", "step": "a", "args": {}, "priority": 1, "order": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "rows", "most"),
+    [
+        ("/v1/deploy_templates", 30, 1),
+        ("/v1/deploy_templates?detail=true", 30, 2),
+        ("/v1/deploy_templates?fields=steps,extra", 30, 2),
+        ("/v1/runbooks", 30, 1),
+        ("/v1/runbooks?detail=true&project=p", 30, 3),
+        ("/v1/runbooks?fields=traits", 30, 2),
+        ("/v1/deploy_templates/CUSTOM_1", None, 2),
+        ("/v1/deploy_templates/CUSTOM_1?fields=name", None, 1),
+        ("/v1/runbooks/CUSTOM_1", None, 3),
+        ("/v1/runbooks/CUSTOM_1/traits", None, 2),
+    ],
+)
+def test_lists_of_steps_cost_a_few_statements(
+    api: Client, path: str, rows: int | None, most: int
+) -> None:
+    for number in range(30):
+        name = f"CUSTOM_{number}"
+        templates.create({"name": name, "steps": [STEP]})
+        runbooks.create({"name": name, "steps": [STEP], "traits": [name], "public": True})
+    with session.count_statements() as counted:
+        answer = api.get(path)
+    assert answer.status == 200
+    assert counted.count <= most, counted.statements
+    if rows is not None:
+        (listed,) = answer.body.values()
+        assert len(listed) == rows
 
 
 def test_a_heartbeat_that_changes_nothing_costs_the_api_one_read(api: Client) -> None:

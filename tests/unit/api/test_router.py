@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
 from ironic_rs.api import routes
+from ironic_rs.api.documents import ARGUMENTS, PATH_ARGUMENTS, Document, Refused
 from ironic_rs.api.errors import RouterError
 from ironic_rs.api.microversions import MAXIMUM
 from ironic_rs.api.router import ANY_METHOD, Route, Router
@@ -96,7 +98,13 @@ def test_a_parameter_has_one_name():
 def test_each_row_is_complete(route):
     assert route.method in {"GET", "POST", "PUT", "PATCH", "DELETE", ANY_METHOD}
     assert route.below in (404, 405, 406)
-    assert route.body in (None, "args", "document")
+    assert isinstance(route.body, Document | None) or route.body == ARGUMENTS, (
+        "say which document the body is: api/documents.py"
+    )
+    if route.success in (200, 201) and not isinstance(route.body, Refused):
+        assert isinstance(route.answer, Document), "say which document is answered"
+    if not isinstance(route.body, Refused):
+        assert set(re.findall(r"{(\w+)}", route.path)) <= set(PATH_ARGUMENTS)
     names = [arg.name for arg in route.args]
     assert len(names) == len(set(names))
     assert all(rule.startswith("baremetal:") for rule in route.policy)
@@ -108,6 +116,7 @@ def test_only_these_need_no_authentication():
     assert {r.path for r in routes.ROUTES if r.public} == {
         "/",
         "/v1",
+        "/v1/openapi.json",
         "/v1/lookup",
         "/v1/heartbeat/{node}",
         "/v1/continue_inspection",

@@ -12,11 +12,17 @@ from ironic_rs.conf import CONF
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
+    # oslo.config remembers for ever where an option was set last, by another test too.
+    CONF.set_default("auth_strategy", "keystone")
+    CONF.set_default("host_ip", "0.0.0.0", group="api")
     yield
     CONF.clear_override("auth_strategy")
     CONF.clear_override("host_ip", group="api")
     CONF.clear_default("auth_strategy")
     CONF.clear_default("host_ip", group="api")
+    CONF.clear_override("auth_type", group="neutron")
+    CONF.clear_override("enabled_network_interfaces")
+    CONF.clear_default("default_network_interface")
 
 
 def test_without_a_strategy_the_api_is_open_to_this_host_alone(
@@ -40,3 +46,20 @@ def test_a_strategy_that_was_chosen_stays() -> None:
     all_in_one._open_to_this_host()
     assert CONF.auth_strategy == "http_basic"
     assert CONF.api.host_ip == "0.0.0.0"
+
+
+def test_without_a_networking_service_machines_stay_where_they_are() -> None:
+    all_in_one._leave_networks_alone()
+    assert CONF.default_network_interface == "noop"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "group"),
+    [("auth_type", "none", "neutron"), ("enabled_network_interfaces", ["flat"], None)],
+)
+def test_networks_that_were_configured_are_used(
+    option: str, value: object, group: str | None
+) -> None:
+    CONF.set_override(option, value, group=group)
+    all_in_one._leave_networks_alone()
+    assert CONF.default_network_interface is None

@@ -103,6 +103,42 @@ def test_second_task_of_the_same_host_is_refused(conductor: Conductor, make_node
     acquire(conductor, node, retry=False).release()
 
 
+def test_the_refused_hear_who_holds_the_node_for_what_and_since_when(
+    conductor: Conductor, make_conductor: Callable[..., Conductor], make_node: MakeNode
+) -> None:
+    node = make_node()
+    with acquire(conductor, node, purpose="node deployment"):
+        with pytest.raises(errors.NodeLocked) as caught:
+            acquire(conductor, node, retry=False)
+        lock = caught.value.details["lock"]
+        assert lock["since"][:4].isdigit()
+        assert {**lock, "since": None} == {
+            "node": node.uuid,
+            "host": "cond-a",
+            "operation": "node deployment",
+            "since": None,
+        }
+        # Another conductor knows no more than what the row says.
+        with pytest.raises(errors.NodeLocked) as caught:
+            acquire(make_conductor("cond-b"), node, retry=False)
+        lock = caught.value.details["lock"]
+        assert (lock["host"], lock["operation"], lock["since"]) == ("cond-a", None, None)
+
+
+def test_the_state_of_a_node_tells_what_a_foreign_lock_is_for(
+    conductor: Conductor, make_node: MakeNode
+) -> None:
+    node = make_node(states.MANAGEABLE, reservation="cond-b")
+    nodes.update(node, {"provision_state": states.CLEANING}, fence=None)
+    with pytest.raises(errors.NodeLocked) as caught:
+        acquire(conductor, node, retry=False)
+    lock = caught.value.details["lock"]
+    begun = stored(node).provision_updated_at
+    assert begun is not None
+    assert (lock["host"], lock["operation"]) == ("cond-b", states.CLEANING)
+    assert lock["since"] == begun.isoformat(timespec="seconds")
+
+
 def test_waits_for_a_task_of_the_same_process(conductor: Conductor, make_node: MakeNode) -> None:
     CONF.set_override("node_locked_retry_attempts", 30, group="conductor")
     node = make_node()

@@ -6,7 +6,7 @@ import pytest
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
-from ironic_rs.integrations import own_api
+from ironic_rs.integrations import keystone, own_api
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def option():
     yield override
     for name, group in overridden:
         CONF.clear_override(name, group)
-    own_api._adapter.cache_clear()
+    keystone.adapter.cache_clear()
 
 
 def test_the_override_wins(option):

@@ -11,6 +11,7 @@ from oslo_context import context as oslo_context
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
+from ironic_rs.rpc import dispatch
 from ironic_rs.rpc import transport as rpc_transport
 from ironic_rs.rpc.context import RequestContext, admin_context
 from ironic_rs.rpc.direct import DirectTransport
@@ -42,7 +43,7 @@ class Endpoint:
     @rpc_method("fail")
     def fail(self, context: RequestContext, name: str) -> None:
         if name == "locked":
-            raise errors.NodeLocked(node="n", host="h")
+            raise errors.NodeLocked(node="n", host="h").held_by("n", "h", "test")
         if name == "coded":
             error = errors.NoValidHost(reason="r")
             error.code = 400
@@ -129,10 +130,17 @@ class TestCall:
         with pytest.raises(errors.NodeLocked, match="locked by host h") as caught:
             transport.call("host", "fail", {"name": "locked"}, admin_context())
         assert caught.value.code == 409
+        assert caught.value.details["lock"]["operation"] == "test"
         with pytest.raises(errors.NoValidHost) as other:
             transport.call("host", "fail", {"name": "coded"}, admin_context())
         assert other.value.code == 400
         assert errors.NoValidHost.code == 404
+
+    def test_error_without_details_of_an_earlier_release_is_understood(self) -> None:
+        reply = {"error": {"class": "NodeLocked", "message": "m", "code": 409}}
+        with pytest.raises(errors.NodeLocked) as caught:
+            dispatch.unpack(reply)
+        assert caught.value.details == {}
 
     def test_foreign_error_is_a_plain_one_with_its_text(
         self, transport: DirectTransport, caplog: pytest.LogCaptureFixture

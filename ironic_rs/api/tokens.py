@@ -1,0 +1,164 @@
+"""``auth_strategy = keystone``: tokens checked by keystonemiddleware, and its audit.
+
+The options are those of ``[keystone_authtoken]`` and
+``[audit_middleware_notifications]``, read from our configuration.
+
+Source: specification rest-api.md sections 1 (order of middleware), 3 (form E), 4.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import logging
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any
+
+import orjson
+import webob
+import webob.exc
+from keystoneauth1 import loading
+from keystonemiddleware import audit, auth_token
+from oslo_config import cfg
+
+from ironic_rs.domain import errors
+
+LOG = logging.getLogger(__name__)
+
+WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+GROUP = "keystone_authtoken"
+SERVICE_TYPE = "baremetal"
+_TOKEN_INFO = "keystone.token_info"
+_STATUS = "HTTP_X_IDENTITY_STATUS"
+_SYSTEM_SCOPE = "OpenStack-System-Scope"
+
+_NAMED = ("USER_ID", "USER_NAME", "USER_DOMAIN_ID", "USER_DOMAIN_NAME", "PROJECT_ID")
+_MORE = ("PROJECT_NAME", "PROJECT_DOMAIN_ID", "PROJECT_DOMAIN_NAME", "DOMAIN_ID", "DOMAIN_NAME")
+_ABOUT = (*_NAMED, *_MORE, "ROLES", "IDENTITY_STATUS")
+#: What says who calls, by its names in WSGI: auth_token sets it, clients must not.
+_IDENTITY = (
+    "HTTP_OPENSTACK_SYSTEM_SCOPE",
+    "HTTP_X_AUTH_TOKEN",
+    "HTTP_X_IS_ADMIN_PROJECT",
+    "HTTP_X_ROLE",
+    "HTTP_X_SERVICE_CATALOG",
+    "HTTP_X_SERVICE_TOKEN",
+    "HTTP_X_STORAGE_TOKEN",
+    "HTTP_X_TENANT",
+    "HTTP_X_TENANT_ID",
+    "HTTP_X_TENANT_NAME",
+    "HTTP_X_USER",
+    *(f"HTTP_X_{who}{what}" for who, what in itertools.product(("", "SERVICE_"), _ABOUT)),
+)
+
+
+def forget_identity(environ: MutableMapping[str, Any]) -> None:
+    """Drop the headers that say who calls, where nobody has checked them."""
+    for name in _IDENTITY:
+        environ.pop(name, None)
+
+
+def token_info(environ: MutableMapping[str, Any]) -> Any:
+    """Return what Keystone says about the caller's token, None without a token."""
+    return environ.get(_TOKEN_INFO)
+
+
+def is_refused(environ: MutableMapping[str, Any]) -> bool:
+    """Tell whether the token was bad, and auth_token left it to us to say so.
+
+    That is ``[keystone_authtoken]delay_auth_decision``.
+    """
+    return environ.get(_STATUS) == "Invalid"
+
+
+class TokenAuth(auth_token.AuthProtocol):
+    """auth_token that answers 503, not with an error of its own, when Keystone can not be asked.
+
+    :param conf: the process's configuration.
+    :raises IncorrectConfiguration: an option of ``[keystone_authtoken]`` can not be used.
+    """
+
+    def __init__(self, app: WSGIApplication, conf: cfg.ConfigOpts) -> None:
+        try:
+            _check(conf)
+            super().__init__(app, {"oslo_config_config": conf})
+        except errors.IncorrectConfiguration:
+            raise
+        except Exception as exc:
+            # The options are used by libraries, each with errors of its own.
+            raise errors.IncorrectConfiguration(error=f"[{GROUP}] {exc}") from exc
+
+    def process_request(self, request: webob.Request) -> webob.Response | None:
+        """Check the tokens of a request and set the headers that say who calls."""
+        try:
+            answer = super().process_request(request)
+        except webob.exc.HTTPUnauthorized:
+            raise
+        except Exception as exc:
+            # Keystone is away, the service's own password is wrong, ...
+            LOG.error("No token can be validated: %s: %s", type(exc).__name__, exc)
+            raise _unavailable() from exc
+        info = request.environ.get(_TOKEN_INFO)
+        if info is not None:
+            # With a service token, auth_token has put the scope of that one here.
+            system = info["token"].get("system") or {}
+            request.headers[_SYSTEM_SCOPE] = "all" if system.get("all") else None
+        return answer
+
+
+def _check(conf: cfg.ConfigOpts) -> None:
+    """Register the options and refuse what would only fail at the first request."""
+    for group, options in auth_token.list_opts():
+        conf.register_opts(options, group=group)
+    loading.register_auth_conf_options(conf, GROUP)
+    # Access rules of application credentials name us by this type.
+    conf.set_default("service_type", SERVICE_TYPE, group=GROUP)
+    options = conf[GROUP]
+    section = options.auth_section or GROUP
+    if not conf[section].auth_type:
+        raise errors.IncorrectConfiguration(
+            error=f"[DEFAULT]auth_strategy = keystone needs [{section}]auth_type (such as "
+            "password), auth_url and the credentials of the service; without Keystone, use "
+            "auth_strategy = http_basic or noauth"
+        )
+    secured = options.memcache_sasl_enabled or options.memcache_tls_enabled
+    module = "bmemcached" if secured else "memcache"
+    if options.memcached_servers and importlib.util.find_spec(module) is None:
+        raise errors.IncorrectConfiguration(
+            error=f"[{GROUP}]memcached_servers needs the Python module {module}: install "
+            f"{'python-binary-memcached' if secured else 'ironic-rs[memcached]'}"
+        )
+
+
+def _unavailable() -> webob.exc.HTTPServiceUnavailable:
+    message = "The Keystone service is temporarily unavailable."
+    body = {"error": {"code": 503, "title": "Service Unavailable", "message": message}}
+    return webob.exc.HTTPServiceUnavailable(
+        body=orjson.dumps(body),
+        content_type="application/json",
+        charset="UTF-8",
+        headers=[("Retry-After", "5")],
+    )
+
+
+def audited(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+    """Wrap the application in the audit of ``[audit]``, when that is enabled.
+
+    :raises IncorrectConfiguration: the map or the notifier can not be used.
+    """
+    options = conf.audit
+    if not options.enabled:
+        return app
+    more = {"ignore_req_list": options.ignore_req_list} if options.ignore_req_list else {}
+    try:
+        wrapped: WSGIApplication = audit.AuditMiddleware(
+            app, oslo_config_config=conf, audit_map_file=options.audit_map_file, **more
+        )
+    except Exception as exc:
+        # The map is read here and the notifier loaded, by libraries with their own errors.
+        raise errors.IncorrectConfiguration(
+            error=f"[audit] enabled, but it can not start with audit_map_file "
+            f"{options.audit_map_file}: {exc}"
+        ) from exc
+    return wrapped
