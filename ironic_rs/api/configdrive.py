@@ -6,13 +6,31 @@ Source: specification rest-api.md section 9.6.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from ironic_rs.api.call import Call
 from ironic_rs.api.microversions import V
 from ironic_rs.domain import errors
-from ironic_rs.domain.fields import show
+from ironic_rs.domain.fields import Kind, show
 from ironic_rs.domain.fields.kinds import Schema
+
+
+@dataclass(frozen=True)
+class ConfigDrive(Kind):
+    """Text or an object; what is in it depends on verb and version: see :func:`check`."""
+
+    label: str = "string or object"
+
+    @property
+    def accepted(self) -> str:
+        return "a URL, base64 text or an object"
+
+    def convert(self, value: Any) -> Any:
+        if not isinstance(value, str | dict):
+            raise self.refuse()
+        return value
+
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\n\r\t ]*")
 #: Keys of the object form, with the JSON types of their values.
@@ -71,12 +89,8 @@ def check(call: Call, value: Any, target: str) -> Any:
         )
     if isinstance(value, str):
         _check_text(value)
-    elif isinstance(value, dict):
-        _check_object(call, value)
     else:
-        raise errors.InvalidParameterValue(
-            f"Invalid configdrive {show(value)}; accepted: a URL, base64 text or an object."
-        )
+        _check_object(call, value)
     return value
 
 

@@ -8,11 +8,11 @@ Source: specification rest-api.md sections 9.3 to 9.6.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ironic_rs.api import configdrive, policy, steps
-from ironic_rs.api.args import ANY, BOOLEAN, ITEMS, TEXT, Arg
+from ironic_rs.api.args import BOOLEAN, ITEMS, TEXT, Arg
 from ironic_rs.api.call import Call, Reply
 from ironic_rs.api.documents import Schema, one_of
 from ironic_rs.api.microversions import V
@@ -34,7 +34,7 @@ def _steps(form: steps.StepForm) -> Callable[[int], Schema]:
 
 ARGS = (
     Arg("target", TEXT, required=True, form=_targets),
-    Arg("configdrive", ANY, form=configdrive.form),
+    Arg("configdrive", configdrive.ConfigDrive(), form=configdrive.form),
     Arg("clean_steps", ITEMS, late=V.CLEAN, form=_steps(steps.CLEAN)),
     Arg("deploy_steps", ITEMS, late=V.DEPLOY_STEPS, form=_steps(steps.DEPLOY)),
     Arg("service_steps", ITEMS, late=V.SERVICE, form=_steps(steps.SERVICE)),
@@ -71,6 +71,8 @@ _COLUMNS = (
 )
 #: Keys of the steps of a runbook that a conductor gets.
 _RUNBOOK_STEP = ("interface", "step", "args", "order")
+#: Nodes that steps of one request may name; a statement takes no endless list.
+_MOST_CHILDREN = 1000
 
 
 @dataclass
@@ -85,7 +87,7 @@ class _Request:
     service_steps: list[Any] | None = None
     rescue_password: str | None = None
     disable_ramdisk: bool | None = None
-    from_runbook: bool = field(default=False)
+    from_runbook: Any = None
 
 
 def set_provision(call: Call) -> Reply:
@@ -183,18 +185,24 @@ def _use_runbook(call: Call, request: _Request, ident: str) -> None:
         )
     if runbook.owner and not runbook.public:
         call.authorize(policy.node_target(request.node), *steps.policy_rules(runbook.steps))
-    chosen = [{k: step[k] for k in _RUNBOOK_STEP if k in step} for step in runbook.steps]
+    ordered = sorted(runbook.steps, key=lambda step: step["order"])
+    chosen = [{k: step[k] for k in _RUNBOOK_STEP} for step in ordered]
     if request.target == "clean":
         request.clean_steps = chosen
     else:
         request.service_steps = chosen
-    request.disable_ramdisk = runbook.disable_ramdisk
-    request.from_runbook = True
+    request.from_runbook = runbook
 
 
 def _check_disable_ramdisk(call: Call, request: _Request) -> None:
-    if request.disable_ramdisk is None or request.from_runbook:
-        return
+    """Check what the request says; what its runbook says has no version, and wins."""
+    if request.disable_ramdisk is not None:
+        _check_own_disable_ramdisk(call, request)
+    if request.from_runbook is not None:
+        request.disable_ramdisk = request.from_runbook.disable_ramdisk
+
+
+def _check_own_disable_ramdisk(call: Call, request: _Request) -> None:
     if request.target not in _WITH_STEPS:
         raise errors.InvalidParameterValue(
             f"disable_ramdisk can not be given with target '{request.target}'; it is for targets "
@@ -269,7 +277,7 @@ def _checked_steps(
         raise errors.MissingParameterValue(
             f"Target '{request.target}' needs {name}: a list of at least one step, or a runbook."
         )
-    if request.from_runbook:
+    if request.from_runbook is not None:
         checked: list[dict[str, Any]] = given
     else:
         checked = steps.check(given, form)
@@ -278,11 +286,27 @@ def _checked_steps(
 
 
 def _check_children(call: Call, checked: list[dict[str, Any]]) -> None:
-    """Steps may run on children that the caller may provision, on no other node."""
-    for step in checked:
-        for uuid in step.get("limit_child_node_execution") or ():
-            child = node_view.find(call, uuid)
-            call.authorize(policy.node_target(child))
+    """Steps may run on children that the caller may provision, on no other node.
+
+    :raises NodeNotFound: one of them does not exist, or not for this caller.
+    :raises HTTPForbidden: the caller may not provision one of them.
+    """
+    limits = (step.get("limit_child_node_execution") or () for step in checked)
+    uuids = list(dict.fromkeys(uuid for limit in limits for uuid in limit))
+    if not uuids:
+        return
+    if len(uuids) > _MOST_CHILDREN:
+        raise errors.InvalidParameterValue(
+            f"limit_child_node_execution names {len(uuids)} nodes; accepted: at most "
+            f"{_MOST_CHILDREN}."
+        )
+    rows = db_nodes.select(node_view.BASE_COLUMNS, {"uuid_in": uuids})
+    found = {row["uuid"]: policy.node_target(row) for row in rows}
+    for uuid in uuids:
+        target = found.get(uuid)
+        if target is None or not call.allows(node_view.SEE, target):
+            raise errors.NodeNotFound(node=uuid)
+        call.authorize(target)
 
 
 def _only_with(name: str, accepted: str, target: str) -> errors.InvalidParameterValue:

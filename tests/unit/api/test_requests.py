@@ -12,6 +12,7 @@ import webob.exc
 from ironic_rs.api import args, body, configdrive, errors, link_connection, microversions, steps
 from ironic_rs.api.args import Arg
 from ironic_rs.domain import errors as domain_errors
+from ironic_rs.domain.fields import BadValue
 from ironic_rs.domain.fields.kinds import Boolean, Integer
 
 
@@ -231,7 +232,6 @@ class TestConfigdrive:
             ("abc", "rebuild", 34),
             ("abc", "clean", 115),
             ("a b!", "active", 115),
-            (5, "active", 115),
             ({"meta_data": {}}, "active", 55),
             ({"vendor_data": {}}, "active", 58),
             ({"x": {}}, "active", 115),
@@ -241,6 +241,11 @@ class TestConfigdrive:
     def test_refused(self, value, target, minor):
         with pytest.raises(domain_errors.InvalidParameterValue):
             configdrive.check(FakeCall(minor), value, target)
+
+    @pytest.mark.parametrize("value", [5, 0, False, True, [], ["x"]])
+    def test_other_types_are_never_taken(self, value):
+        with pytest.raises(BadValue, match="a URL, base64 text or an object"):
+            configdrive.ConfigDrive().convert(value)
 
 
 class TestLinkConnection:
