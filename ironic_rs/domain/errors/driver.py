@@ -201,6 +201,26 @@ class IPMIFailure(IronicError):
     template = "IPMI call failed: {cmd}."
 
 
+class DHCPLoadError(IronicError):
+    code = 500
+    template = "DHCP provider {provider} could not be loaded. Reason: {reason}."
+
+
+class ConsoleError(IronicError):
+    code = 500
+    template = "Console operation failed: {error}"
+
+
+class ConsoleSubprocessFailed(ConsoleError):
+    code = 500
+    template = "Console subprocess of node {node} failed: {error}"
+
+
+class NoFreeIPMITerminalPorts(IronicError):
+    code = 503
+    template = "No free port for a console on {host}: all of [console]port_range are in use."
+
+
 class SensorDataError(IronicError):
     code = 500
     template = "Failed to get sensor data for node {node}. Error: {error}"

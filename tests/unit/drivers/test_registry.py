@@ -47,14 +47,15 @@ def node(**values: object) -> models.Node:
 
 def test_built_in_defaults_offer_only_what_is_installed(conf):
     registry = loaded(conf)
-    assert list(registry.hardware_types) == ["redfish"]
-    assert "ipxe" not in registry.enabled("boot")
+    assert list(registry.hardware_types) == ["ipmi", "redfish"]
+    assert list(registry.enabled("boot")) == ["ipxe", "pxe", "redfish-virtual-media"]
+    assert "cinder" not in registry.enabled("storage")
     assert list(registry.enabled("console")) == ["no-console"]
 
 
 def test_a_hardware_type_alone_starts_with_built_in_interface_lists(conf):
     registry = loaded(conf, enabled_hardware_types=["fake-hardware"])
-    assert registry.default_interface("fake-hardware", "boot") == "fake"
+    assert registry.default_interface("fake-hardware", "boot") == "ipxe"
     assert registry.default_interface("fake-hardware", "power") == "fake"
     registry.registration_rows()
 

@@ -1,0 +1,1 @@
+"""DHCP providers: how machines are told where to boot from."""

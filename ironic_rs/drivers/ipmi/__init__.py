@@ -1,0 +1,1 @@
+"""Machines whose BMC speaks IPMI: interfaces ``ipmitool`` and ``ipmitool-socat``."""

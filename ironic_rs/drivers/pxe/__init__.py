@@ -1,0 +1,1 @@
+"""Booting over the network: interfaces ``pxe``, ``ipxe``, ``http`` and ``http-ipxe``."""
