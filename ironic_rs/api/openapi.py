@@ -124,9 +124,7 @@ def describe(routes: Iterable[Route], minor: int, settings: Settings) -> Schema:
 
 def described(routes: Iterable[Route], minor: int) -> list[Route]:
     """Return the routes that a version has and that are not there to be refused."""
-    return [
-        route for route in routes if route.since <= minor and not isinstance(route.body, Refused)
-    ]
+    return [r for r in routes if r.exists(minor) and not isinstance(r.body, Refused)]
 
 
 def summary(route: Route) -> str:
@@ -344,6 +342,7 @@ def _error(status: int, text: str) -> Schema:
         400: ["Error", "RefusedBody", "AuthenticationError"],
         401: ["Error", "AuthenticationError"],
         413: ["RefusedBody"],
+        503: ["Error", "AuthenticationError"],
     }.get(status, ["Error"])
     schemas = [reference(form) for form in forms]
     return {
@@ -407,7 +406,7 @@ ERRORS: Mapping[str, Schema] = {
     },
     "AuthenticationError": {
         **record({"error": record({"message": TEXT, "code": {"type": "integer"}}, title=TEXT)}),
-        "description": "Credentials are missing, malformed or wrong.",
+        "description": "Credentials are missing, malformed or wrong, or can not be checked.",
     },
 }
 

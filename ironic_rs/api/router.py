@@ -55,6 +55,7 @@ class Route:
     :param public: no authentication.
     :param answer: document of a good answer; None is no body.
     :param also: statuses that are answered besides the usual ones of the method.
+    :param even_at: minor versions below ``since`` that have the operation as well.
     """
 
     method: str
@@ -69,6 +70,11 @@ class Route:
     public: bool = False
     answer: Document | None = None
     also: tuple[int, ...] = ()
+    even_at: tuple[int, ...] = ()
+
+    def exists(self, minor: int) -> bool:
+        """Tell whether microversion 1.``minor`` has the operation."""
+        return minor >= self.since or minor in self.even_at
 
 
 @dataclass
@@ -132,7 +138,7 @@ class Router:
         if route is None:
             raise RouterError(405, allow=sorted(place.methods))
         _check_idents(arguments)
-        if minor < route.since:
+        if not route.exists(minor):
             raise _gate(route, minor)
         return route, arguments
 

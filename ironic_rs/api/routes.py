@@ -16,7 +16,7 @@ from typing import Any
 from ironic_rs.api import traits
 from ironic_rs.api.args import DETAIL, FIELDS, PAGE
 from ironic_rs.api.documents import Chosen, Listing, New, Patch, Refused, Whole
-from ironic_rs.api.microversions import V
+from ironic_rs.api.microversions import MINIMUM, V
 from ironic_rs.api.router import ANY_METHOD, Route
 from ironic_rs.api.v1 import (
     chassis,
@@ -293,12 +293,15 @@ _PUBLIC: tuple[Route, ...] = (
           answer=description.DESCRIPTION),
     Route("GET", "/v1/lookup", ramdisk.lookup, V.RAMDISK, public=True, args=ramdisk.LOOKUP_ARGS,
           policy=_rule("driver:ipa_lookup"), answer=ramdisk.AGENT),
+    # To a name with other characters than a-z 0-9 - it is not public.
     Route("POST", "/v1/heartbeat/{node}", ramdisk.heartbeat, V.RAMDISK, 404, 202, body="args",
-          public=True, args=ramdisk.HEARTBEAT_ARGS, policy=_rule("node:ipa_heartbeat")),
-    # The handler checks the version: agents send none at all.
-    Route("POST", "/v1/continue_inspection", inspection_data.continue_inspection, success=202,
-          body=inspection_data.DATA, public=True, args=inspection_data.ARGS,
-          policy=_rule("driver:ipa_continue_inspection"), answer=inspection_data.ANSWER),
+          public=True, args=ramdisk.HEARTBEAT_ARGS, policy=_rule("node:ipa_heartbeat"),
+          also=(401,)),
+    # Agents send no version at all.
+    Route("POST", "/v1/continue_inspection", inspection_data.continue_inspection,
+          V.CONTINUE_INSPECTION, 404, 202, body=inspection_data.DATA, public=True,
+          args=inspection_data.ARGS, policy=_rule("driver:ipa_continue_inspection"),
+          answer=inspection_data.ANSWER, even_at=(MINIMUM,)),
 )
 
 

@@ -12,9 +12,9 @@ from oslo_log import log
 from oslo_utils import uuidutils
 
 from ironic_rs.api import documents
-from ironic_rs.api.args import UUID, Arg, too_new
+from ironic_rs.api.args import UUID, Arg
 from ironic_rs.api.call import Call
-from ironic_rs.api.microversions import MINIMUM, V
+from ironic_rs.api.microversions import V
 from ironic_rs.api.v1 import ramdisk
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, names, states
@@ -75,8 +75,6 @@ Node = Mapping[Any, Any]
 
 def continue_inspection(call: Call) -> dict[str, Any]:
     """POST /v1/continue_inspection."""
-    if not call.has(V.CONTINUE_INSPECTION) and call.minor != MINIMUM:
-        raise too_new("POST /v1/continue_inspection", V.CONTINUE_INSPECTION, call.minor, 404)
     ramdisk.require_enabled(call)
     call.authorize()
     inventory, plugin_data = _parts(call.body)

@@ -21,6 +21,7 @@ _LONG_TEXT = String(maximum=65535)
 _OBJECT = Object()
 _BOOL = Boolean()
 _TIME = DateTime()
+_TEXTS = Array(of=_TEXT)
 
 
 def _json(name: str, since: int, use: str) -> Field:
@@ -36,7 +37,7 @@ NODE = Table(
     "nodes",
     (
         Field("uuid", NewUuid(), 1, "LDCS"),
-        Field("created_at", _TIME, 1, "D"),
+        Field("created_at", _TIME, 1, "D", nullable=False),
         Field("updated_at", _TIME, 1, "D"),
         Field("automated_clean", _BOOL, 47, "DPCS"),
         _interface("bios", 40),
@@ -94,7 +95,7 @@ NODE = Table(
         Field("target_power_state", _TEXT, 1, "DS"),
         Field("target_provision_state", _TEXT, 1, "DS"),
         _json("target_raid_config", 12, "DS"),
-        Field("traits", Array(of=_TEXT), 37, "DS", column=None, sortable=False),
+        Field("traits", _TEXTS, 37, "DS", nullable=False, column=None, sortable=False),
         _interface("vendor", 31),
         Field("links", Links(), 1, "LD", column=None),
         Field("conductor", _TEXT, 49, "DS", column=None),
@@ -116,7 +117,7 @@ NODE_STATES = Table(
     "node states",
     "states",
     (
-        Field("console_enabled", _BOOL),
+        Field("console_enabled", _BOOL, nullable=False),
         Field("last_error", _LONG_TEXT),
         Field("power_state", _TEXT),
         Field("provision_state", _TEXT),
@@ -134,10 +135,10 @@ NODE_HISTORY = Table(
     "history entry",
     "history",
     (
-        Field("uuid", Uuid(), 78, "LD"),
-        Field("created_at", _TIME, 78, "LD"),
-        Field("severity", _TEXT, 78, "LD"),
-        Field("event", _LONG_TEXT, 78, "LD", sortable=False),
+        Field("uuid", Uuid(), 78, "LD", nullable=False),
+        Field("created_at", _TIME, 78, "LD", nullable=False),
+        Field("severity", _TEXT, 78, "LD", nullable=False),
+        Field("event", _LONG_TEXT, 78, "LD", nullable=False, sortable=False),
         Field("event_type", _TEXT, 78),
         Field("conductor", _TEXT, 78),
         Field("user", _TEXT, 78),
@@ -153,13 +154,13 @@ BIOS_SETTING = Table(
     "BIOS setting",
     "bios",
     (
-        Field("name", _TEXT, 40, "LD"),
+        Field("name", _TEXT, 40, "LD", nullable=False),
         Field("value", _LONG_TEXT, 40, "LD"),
-        Field("created_at", _TIME, 40, "LD"),
+        Field("created_at", _TIME, 40, "LD", nullable=False),
         Field("updated_at", _TIME, 40, "LD"),
         Field("links", Links(), 40, "LD", column=None),
         Field("attribute_type", _TEXT, 74),
-        Field("allowable_values", Array(of=_TEXT), 74),
+        Field("allowable_values", _TEXTS, 74),
         Field("lower_bound", Integer(), 74),
         Field("upper_bound", Integer(), 74),
         Field("min_length", Integer(), 74),
@@ -174,11 +175,11 @@ FIRMWARE_COMPONENT = Table(
     "firmware component",
     "firmware",
     (
-        Field("component", _TEXT, 86, "LD"),
+        Field("component", _TEXT, 86, "LD", nullable=False),
         Field("initial_version", _TEXT, 86, "LD"),
         Field("current_version", _TEXT, 86, "LD"),
         Field("last_version_flashed", _TEXT, 86, "LD"),
-        Field("created_at", _TIME, 86, "LD"),
+        Field("created_at", _TIME, 86, "LD", nullable=False),
         Field("updated_at", _TIME, 86, "LD"),
         Field("vendor", _TEXT, 114, "LD"),
         Field("model", _TEXT, 114, "LD"),

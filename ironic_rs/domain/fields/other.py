@@ -21,6 +21,7 @@ _TEXT = String()
 _TIME = DateTime()
 _UUID = Uuid()
 _BOOL = Boolean()
+_TEXTS = Array(of=_TEXT)
 
 
 def _json(name: str, since: int, use: str) -> Field:
@@ -29,7 +30,7 @@ def _json(name: str, since: int, use: str) -> Field:
 
 def _stamps(since: int, use: str = "D") -> tuple[Field, Field, Field]:
     return (
-        Field("created_at", _TIME, since, use),
+        Field("created_at", _TIME, since, use, nullable=False),
         Field("updated_at", _TIME, since, use),
         Field("links", Links(), since, "LD", column=None),
     )
@@ -41,7 +42,7 @@ PORT = Table(
     (
         Field("uuid", NewUuid(), 1, "LDC"),
         Field("address", Mac(), 1, "LDPCR"),
-        Field("node_uuid", _UUID, 1, "DPC", column=None),
+        Field("node_uuid", _UUID, 1, "DPC", nullable=False, column=None),
         Field("node_ident", Ident(), 94, "C", column=None),
         _json("extra", 1, "DPC"),
         _json("internal_info", 18, "D"),
@@ -77,7 +78,7 @@ PORTGROUP = Table(
         _json("extra", 23, "DPC"),
         _json("internal_info", 23, "D"),
         Field("standalone_ports_supported", _BOOL, 23, "DPC", nullable=False, empty=True),
-        Field("mode", String(minimum=1), 26, "DPC"),
+        Field("mode", String(minimum=1), 26, "DPC", nullable=False),
         _json("properties", 26, "DPC"),
         Field("physical_network", String(minimum=1, maximum=64), 102, "DPC"),
         Field("category", String(maximum=80), 103, "DPC"),
@@ -120,17 +121,17 @@ DRIVER = Table(
     "driver",
     "drivers",
     (
-        Field("name", _TEXT, 1, "LD", column=None),
-        Field("hosts", Array(of=_TEXT), 1, "LD", column=None),
+        Field("name", _TEXT, 1, "LD", nullable=False, column=None),
+        Field("hosts", _TEXTS, 1, "LD", nullable=False, column=None),
         Field("links", Links(), 1, "LD", column=None),
         Field("properties", Links(), 14, "LD", column=None),
-        Field("type", _TEXT, 30, "LD", column=None),
+        Field("type", _TEXT, 30, "LD", nullable=False, column=None),
         *(
             row
             for kind, since in DRIVER_INTERFACES.items()
             for row in (
                 Field(f"default_{kind}_interface", _TEXT, since, column=None),
-                Field(f"enabled_{kind}_interfaces", Array(of=_TEXT), since, column=None),
+                Field(f"enabled_{kind}_interfaces", _TEXTS, since, nullable=False, column=None),
             )
         ),
     ),
@@ -140,10 +141,10 @@ CONDUCTOR = Table(
     "conductor",
     "conductors",
     (
-        Field("hostname", _TEXT, 49, "LD"),
-        Field("conductor_group", _TEXT, 49, "LD"),
-        Field("alive", _BOOL, 49, "LD", column=None),
-        Field("drivers", Array(of=_TEXT), 49, "D", sortable=False),
+        Field("hostname", _TEXT, 49, "LD", nullable=False),
+        Field("conductor_group", _TEXT, 49, "LD", nullable=False),
+        Field("alive", _BOOL, 49, "LD", nullable=False, column=None),
+        Field("drivers", _TEXTS, 49, "D", nullable=False, sortable=False),
         *_stamps(49),
     ),
 )
@@ -186,7 +187,7 @@ ALLOCATION = Table(
         Field("candidate_nodes", Array(of=Ident()), 52, "LDC", nullable=False, empty=[]),
         Field("resource_class", String(maximum=80), 52, "LDC"),
         Field("traits", Array(of=_TEXT), 52, "LDC", nullable=False, empty=[]),
-        Field("state", _TEXT, 52, "LD"),
+        Field("state", _TEXT, 52, "LD", nullable=False),
         Field("last_error", _TEXT, 52, "LD"),
         Field("node_uuid", _UUID, 52, "LD", column=None),
         Field("owner", _TEXT, 60, "LDC"),
@@ -220,7 +221,7 @@ RUNBOOK = Table(
         Field("public", _BOOL, 92, "DPC", nullable=False, empty=False),
         Field("owner", _TEXT, 92, "DPC"),
         Field("description", _TEXT, 112, "DPC"),
-        Field("traits", Array(of=_TEXT), 112, "D", column=None),
+        Field("traits", _TEXTS, 112, "D", nullable=False, column=None),
         *_stamps(92),
     ),
 )
@@ -244,7 +245,7 @@ SHARD = Table(
     "shard",
     "shards",
     (
-        Field("name", _TEXT, 82, "LD", column=None),
-        Field("count", Integer(), 82, "LD", column=None),
+        Field("name", _TEXT, 82, "LD", nullable=False, column=None),
+        Field("count", Integer(), 82, "LD", nullable=False, column=None),
     ),
 )

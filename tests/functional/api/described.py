@@ -78,7 +78,9 @@ def check(request: webob.Request, status: int, headers: dict[str, str], body: by
         request.environ["PATH_INFO"].rstrip("/") in OUTSIDE
     ):
         return
-    route = _route(request)
+    # Without the prefix no path is public.
+    unprefixed = status == 401 and not request.environ["PATH_INFO"].startswith("/v1")
+    route = None if unprefixed else _route(request)
     highest = microversions.maximum(CONF.pin_release_version)
     if route is None:
         if status < 400:
