@@ -59,10 +59,15 @@ class Page:
             self.view = resource.short(call.minor)
         self._short = self._asked is None and not (detail or wants_detail)
 
-    def read(self, select: Select, filters: Mapping[str, Any]) -> Sequence[Row]:
-        """Return the rows of the page."""
+    def read(
+        self, select: Select, filters: Mapping[str, Any], more: Sequence[str] = ()
+    ) -> Sequence[Row]:
+        """Return the rows of the page.
+
+        :param more: columns besides those of the view.
+        """
         return select(
-            self.view.columns,
+            dict.fromkeys((*self.view.columns, *more)),
             filters,
             limit=self.limit,
             marker=self.marker,

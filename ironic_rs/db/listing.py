@@ -89,6 +89,9 @@ class Listing:
         :raises ValueError: unknown column or filter (programming error).
         """
         where = self.where(filters)
+        # Whoever is limited to a project must not learn where rows of others stand.
+        project = (filters or {}).get("project")
+        seen = self.where({"project": project}) if project is not None else []
 
         @session.reads
         def read(connection: Connection) -> Sequence[RowMapping]:
@@ -100,6 +103,7 @@ class Listing:
                 marker=marker,
                 sort_key=sort_key,
                 sort_dir=sort_dir,
+                marker_where=seen,
             )
 
         return read()
@@ -114,8 +118,12 @@ class Listing:
         marker: str | None = None,
         sort_key: str = "id",
         sort_dir: str = "asc",
+        marker_where: Sequence[ColumnElement[bool]] = (),
     ) -> Sequence[RowMapping]:
-        """:meth:`select` inside a session that is open already."""
+        """:meth:`select` inside a session that is open already.
+
+        :param marker_where: what the row of the marker must be besides being there.
+        """
         wanted = []
         for name in columns:
             column = self.column(name)
@@ -132,7 +140,8 @@ class Listing:
         ascending = sort_dir == "asc"
         key = self._sort_column(sort_key)
         if marker is not None:
-            statement = statement.where(self._after(connection, key, marker, ascending))
+            last = self._row(connection, key, marker, marker_where)
+            statement = statement.where(self._after(key, last, ascending))
         for column in (key, rows.c.id):
             order = column.asc() if ascending else column.desc()
             if column is not rows.c.id and connection.dialect.name == "postgresql":
@@ -155,16 +164,27 @@ class Listing:
             return type_coerce(column, Text())
         return column
 
-    def _after(
-        self, connection: Connection, key: ColumnElement[Any], marker: str, ascending: bool
-    ) -> ColumnElement[bool]:
+    def _row(
+        self,
+        connection: Connection,
+        key: ColumnElement[Any],
+        marker: str,
+        where: Sequence[ColumnElement[bool]],
+    ) -> tuple[Any, int]:
         rows = table(self.model)
         found = connection.execute(
-            select(key.label("sort_value"), rows.c.id).where(rows.c[self.marker] == marker)
+            select(key.label("sort_value"), rows.c.id).where(rows.c[self.marker] == marker, *where)
         ).one_or_none()
         if found is None:
             raise self.missing(marker)
         value, last_id = found
+        return value, last_id
+
+    def _after(
+        self, key: ColumnElement[Any], last: tuple[Any, int], ascending: bool
+    ) -> ColumnElement[bool]:
+        rows = table(self.model)
+        value, last_id = last
         beyond = rows.c.id > last_id if ascending else rows.c.id < last_id
         if key is rows.c.id:
             return beyond

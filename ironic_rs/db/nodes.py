@@ -247,11 +247,15 @@ def count_in_states(
 
 
 @session.reads
-def child_uuids(connection: Connection, parent_uuid: str) -> list[str]:
-    """Uuids of the nodes whose parent this is, in order of creation."""
-    rows = connection.execute(
-        sa.select(_nodes.c.uuid).where(_nodes.c.parent_node == parent_uuid).order_by(_nodes.c.id)
-    )
+def child_uuids(connection: Connection, parent_uuid: str, project: str | None = None) -> list[str]:
+    """Uuids of the nodes whose parent this is, in order of creation.
+
+    :param project: only children that it owns or leases; None for all.
+    """
+    where = [_nodes.c.parent_node == parent_uuid]
+    if project is not None:
+        where.append(_project(project))
+    rows = connection.execute(sa.select(_nodes.c.uuid).where(*where).order_by(_nodes.c.id))
     return [row.uuid for row in rows]
 
 

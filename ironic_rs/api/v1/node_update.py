@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oslo_utils import strutils
+
 from ironic_rs.api import policy
 from ironic_rs.api.args import BOOLEAN, Arg, too_new
 from ironic_rs.api.call import Call
@@ -113,12 +115,17 @@ def _policies(ops: Sequence[patch.Operation]) -> tuple[str, ...]:
 
 
 def _policy(op: patch.Operation) -> str:
-    if op["path"] == "/automated_clean" and op.get("value") in (False, "false", "False", "0", "no"):
+    if op["path"] == "/automated_clean" and _is_false(op.get("value")):
         return "disable_cleaning"
     for prefix, rule in _RULES:
         if op["path"].startswith(prefix):
             return rule
     return "update"
+
+
+def _is_false(value: Any) -> bool:
+    """Tell whether a value of a boolean field says no, in any of its spellings."""
+    return value is not None and not strutils.bool_from_string(value)
 
 
 def _convert(ops: Sequence[patch.Operation]) -> list[patch.Operation]:

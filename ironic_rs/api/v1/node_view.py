@@ -5,13 +5,14 @@ Source: specification rest-api.md sections 3.2, 5.2, 7 (value translation), 8.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ironic_rs.api import policy
 from ironic_rs.api.call import Call, segment
 from ironic_rs.api.microversions import V
-from ironic_rs.api.representation import Computed, Resource, Row, link_fields
+from ironic_rs.api.representation import Computed, Resource, Row, View, link_fields
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, fields, names, secrets, states
 
@@ -77,6 +78,33 @@ NODE = Resource(
     selectable="S",
 )
 
+#: The same where the caller may see secrets, by (of the driver, of the instance).
+_WITH_SECRETS = {
+    (driver, instance): replace(
+        NODE,
+        shown={
+            name: show
+            for name, show in NODE.shown.items()
+            if not (driver and name == "driver_info") and not (instance and name == "instance_info")
+        },
+    )
+    for driver in (True, False)
+    for instance in (True, False)
+}
+
+_THRESHOLD = "baremetal:node:get:filter_threshold"
+#: What whoever is neither of the system nor the owner gets to see in place of the value.
+_REDACTED: Mapping[str, Any] = {
+    "last_error": "** Value Redacted - Requires baremetal:node:get:last_error permission. **",
+    "reservation": "** Redacted - requires baremetal:node:get:reservation permission. **",
+    "driver_info": {
+        "content": "** Redacted - requires baremetal:node:get:driver_info permission. **"
+    },
+    "driver_internal_info": {
+        "content": "** Redacted - requires baremetal:node:get:driver_internal_info permission. **"
+    },
+}
+
 STATES = Resource(fields.NODE_STATES, shown={"provision_state": _provision_state})
 
 
@@ -116,20 +144,74 @@ def load(call: Call, columns: Iterable[str] = ()) -> Row:
     return row
 
 
-def render(call: Call, view: Any, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the documents of nodes; traits of all rows are one query."""
+def find_all(call: Call, uuids: Sequence[str]) -> Sequence[Row]:
+    """Return nodes that the caller may see (1 statement); operations are not checked.
+
+    :raises NodeNotFound: one of them does not exist, or not for this caller.
+    """
+    rows = db_nodes.select(BASE_COLUMNS, {"uuid_in": uuids})
+    visible = {row["uuid"] for row in rows if call.allows(SEE, policy.node_target(row))}
+    for uuid in uuids:
+        if uuid not in visible:
+            raise errors.NodeNotFound(node=uuid)
+    return rows
+
+
+def render(call: Call, view: View, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the documents of nodes, with what the caller may see of them.
+
+    Traits of all rows are one query; policy is asked once for each pair of owner and
+    lessee.
+
+    :param rows: they have the columns of the view, then :func:`columns_to_redact`.
+    """
     if "traits" in view.fields:
         call.batch["traits"] = db_nodes.traits_of([row["id"] for row in rows])
-    return [view.render(row, call) for row in rows]
+    view = _with_secrets(call, view)
+    documents = [view.render(row, call) for row in rows]
+    _redact(call, view, rows, documents)
+    return documents
 
 
-def show(call: Call, uuid: str, view: Any | None = None) -> dict[str, Any]:
+def columns_to_redact(view: View) -> tuple[str, ...]:
+    """Return the columns that :func:`render` needs besides those of the view."""
+    return ("owner", "lessee") if _REDACTED.keys() & set(view.fields) else ()
+
+
+def _with_secrets(call: Call, view: View) -> View:
+    driver = "driver_info" in view.fields and call.allows(policy.SHOW_DRIVER_SECRETS)
+    instance = "instance_info" in view.fields and call.allows(policy.SHOW_INSTANCE_SECRETS)
+    if not driver and not instance:
+        return view
+    return _WITH_SECRETS[driver, instance].view(view.fields, call.minor)
+
+
+def _redact(
+    call: Call, view: View, rows: Sequence[Row], documents: Sequence[dict[str, Any]]
+) -> None:
+    sensitive = [name for name in _REDACTED if name in view.fields]
+    if not sensitive or call.allows(_THRESHOLD):
+        return
+    hidden: dict[tuple[Any, Any], list[str]] = {}
+    for row, document in zip(rows, documents, strict=True):
+        pair = (row["owner"], row["lessee"])
+        if pair not in hidden:
+            target = policy.node_target(row)
+            hidden[pair] = [
+                name for name in sensitive if not call.allows(f"baremetal:node:get:{name}", target)
+            ]
+        for name in hidden[pair]:
+            document[name] = _REDACTED[name]
+
+
+def show(call: Call, uuid: str) -> dict[str, Any]:
     """Return the document of a node that was just written, read anew.
 
     :raises NodeNotFound: deleted in the meantime.
     """
-    view = view or NODE.detail(call.minor)
-    rows = db_nodes.select(view.columns, {"uuid": uuid}, limit=1)
+    view = NODE.detail(call.minor)
+    columns = dict.fromkeys((*view.columns, *columns_to_redact(view)))
+    rows = db_nodes.select(columns, {"uuid": uuid}, limit=1)
     if not rows:
         raise errors.NodeNotFound(node=uuid)
     return render(call, view, rows)[0]

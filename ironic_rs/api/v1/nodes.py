@@ -5,7 +5,6 @@ Source: specification rest-api.md section 8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_rs.api import documents, policy
@@ -135,7 +134,7 @@ def _list(
         filters["chassis_uuid"] = chassis
     if "chassis_uuid" in filters:
         db_chassis.get(filters["chassis_uuid"])
-    rows = page.read(db_nodes.select, filters)
+    rows = page.read(db_nodes.select, filters, node_view.columns_to_redact(page.view))
     documents = node_view.render(call, page.view, rows)
     if args["conductor"] is not None:
         documents = _served_by(call, args["conductor"], rows, documents, page)
@@ -178,7 +177,7 @@ def create_node(call: Call) -> Reply:
     values = fields.NODE.check_create(body)
     node_checks.check_network_data(call.conf, values.get("network_data"))
     node_checks.check_boot_mode(call.conf, values.get("properties"))
-    _authorize_create(call, values)
+    _authorize_create(call)
     node_checks.check_versions(
         call, [n for n, v in body.items() if not (n == "name" and v is None)]
     )
@@ -186,11 +185,7 @@ def create_node(call: Call) -> Reply:
     if name is not None:
         node_checks.check_name(call, name)
     _set_defaults(call, values)
-    if values.get("owner") is not None:
-        raise errors.InvalidParameterValue(
-            f"Cannot create a node for the project {fields.show(values['owner'])}: without "
-            "Keystone the owner is set by a later PATCH of /owner."
-        )
+    _settle_owner(call, values)
     values["chassis_id"] = node_checks.chassis_id(values.pop("chassis_uuid", None))
     if values.get("parent_node") is not None:
         values["parent_node"] = node_checks.parent_uuid(
@@ -203,12 +198,27 @@ def create_node(call: Call) -> Reply:
     return Reply(node_view.show(call, uuid), location=f"nodes/{uuid}")
 
 
-def _authorize_create(call: Call, values: Mapping[str, Any]) -> None:
-    target = {"node.owner": values.get("owner"), "node.lessee": values.get("lessee")}
+def _authorize_create(call: Call) -> None:
     if call.conf.api.project_admin_can_manage_own_nodes:
-        call.authorize_any(target)
+        call.authorize_any()
     else:
-        call.authorize(target, "baremetal:node:create")
+        call.authorize(None, "baremetal:node:create")
+
+
+def _settle_owner(call: Call, values: dict[str, Any]) -> None:
+    """Nodes that are not created by the system's staff belong to the caller's project.
+
+    :raises InvalidParameterValue: another project is to own it.
+    """
+    if call.context.system_scope == "all":
+        return
+    project, owner = call.context.project_id, values.get("owner")
+    if owner is not None and owner != project:
+        how = "it is not the caller's" if project else "set /owner by a PATCH afterwards"
+        raise errors.InvalidParameterValue(
+            f"Cannot create a node for the project {fields.show(owner)}: {how}."
+        )
+    values["owner"] = project
 
 
 def _set_defaults(call: Call, values: dict[str, Any]) -> None:

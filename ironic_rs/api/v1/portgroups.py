@@ -82,6 +82,8 @@ def _list(
 
 
 def _filters(call: Call) -> dict[str, Any]:
+    # Before what is asked for is looked up.
+    call.project_filter()
     given = [a.name for a in FILTERS if call.args[a.name] is not None]
     if len(given) > 1:
         raise errors.InvalidParameterValue(
@@ -141,6 +143,7 @@ def create_portgroup(call: Call) -> Reply:
     try:
         node = node_view.find(call, uuid)
     except errors.NodeNotFound as exc:
+        call.authorize({"node.owner": None, "node.lessee": None})
         raise errors.InvalidParameterValue(f"Node {uuid} could not be found.") from exc
     call.authorize(policy.node_target(node))
     if values.get("mode") is None:

@@ -125,6 +125,8 @@ def _list(
 
 
 def _filters(call: Call) -> dict[str, Any]:
+    # Before what is asked for is looked up.
+    call.project_filter()
     args = call.args
     node = args["node"] or args["node_uuid"]
     chosen = [n for n in ("portgroup", "shard") if args[n] is not None]
@@ -274,14 +276,14 @@ def _join_portgroup(values: dict[str, Any], node: Mapping[Any, Any], pxe_given: 
 
 
 def _portgroup_of(uuid: str, node: Mapping[Any, Any]) -> Any:
+    text = f"Portgroup {uuid} could not be found among those of node {node['uuid']}."
     try:
         group = db_portgroups.get(uuid)
     except errors.PortgroupNotFound as exc:
-        raise errors.InvalidParameterValue(f"Portgroup {uuid} could not be found.") from exc
+        raise errors.InvalidParameterValue(text) from exc
     if group.node_id != node["id"]:
-        raise errors.InvalidParameterValue(
-            f"Portgroup {uuid} belongs to another node than {node['uuid']}."
-        )
+        # The same text: the caller may not know that it exists.
+        raise errors.InvalidParameterValue(text)
     return group
 
 

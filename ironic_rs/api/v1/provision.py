@@ -251,7 +251,7 @@ def _check_steps(call: Call, request: _Request) -> None:
         request.clean_steps = _checked_steps(
             request, "clean_steps", steps.CLEAN, api.disallow_clean_steps, "disallow_clean_steps"
         )
-        _check_children(call, request.clean_steps)
+        _check_children(call, request, request.clean_steps)
     elif request.target == "service":
         request.service_steps = _checked_steps(
             request,
@@ -260,13 +260,13 @@ def _check_steps(call: Call, request: _Request) -> None:
             api.disallow_service_steps,
             "disallow_service_steps",
         )
-        _check_children(call, request.service_steps)
+        _check_children(call, request, request.service_steps)
     elif request.deploy_steps:
         request.deploy_steps = steps.check(request.deploy_steps, steps.DEPLOY)
         steps.check_disallowed(
             request.deploy_steps, api.disallow_deploy_steps, "disallow_deploy_steps"
         )
-        _check_children(call, request.deploy_steps)
+        _check_children(call, request, request.deploy_steps)
 
 
 def _checked_steps(
@@ -285,28 +285,29 @@ def _checked_steps(
     return checked
 
 
-def _check_children(call: Call, checked: list[dict[str, Any]]) -> None:
+def _check_children(call: Call, request: _Request, checked: list[dict[str, Any]]) -> None:
     """Steps may run on children that the caller may provision, on no other node.
 
-    :raises NodeNotFound: one of them does not exist, or not for this caller.
+    :raises NodeNotFound: a step names one that does not exist, or not for this caller.
     :raises HTTPForbidden: the caller may not provision one of them.
     """
-    limits = (step.get("limit_child_node_execution") or () for step in checked)
+    limits = [step.get("limit_child_node_execution") or () for step in checked]
     uuids = list(dict.fromkeys(uuid for limit in limits for uuid in limit))
-    if not uuids:
-        return
     if len(uuids) > _MOST_CHILDREN:
         raise errors.InvalidParameterValue(
             f"limit_child_node_execution names {len(uuids)} nodes; accepted: at most "
             f"{_MOST_CHILDREN}."
         )
-    rows = db_nodes.select(node_view.BASE_COLUMNS, {"uuid_in": uuids})
-    found = {row["uuid"]: policy.node_target(row) for row in rows}
-    for uuid in uuids:
-        target = found.get(uuid)
-        if target is None or not call.allows(node_view.SEE, target):
-            raise errors.NodeNotFound(node=uuid)
-        call.authorize(target)
+    rows = list(node_view.find_all(call, uuids)) if uuids else []
+    if any(
+        step.get("execute_on_child_nodes") and not limit
+        for step, limit in zip(checked, limits, strict=True)
+    ):
+        # All children there are, those that the caller does not see included.
+        mine = {"parent_node": request.node["uuid"]}
+        rows += db_nodes.select(node_view.BASE_COLUMNS, mine)
+    for child in rows:
+        call.authorize(policy.node_target(child))
 
 
 def _only_with(name: str, accepted: str, target: str) -> errors.InvalidParameterValue:
