@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
-from oslo_policy import opts, policy
+from oslo_policy import opts as policy_opts
+from oslo_policy import policy
 
 from ironic_rs.api import policy_rules
-from ironic_rs.conf import loading
+from ironic_rs.conf import loading, opts
 from ironic_rs.domain import errors
 from ironic_rs.rpc.context import RequestContext
 
@@ -47,11 +48,11 @@ class _Rules(policy.Enforcer):
 def load(conf: cfg.ConfigOpts) -> policy.Enforcer:
     """Return our defaults under the rules of the operator's files.
 
-    :raises ValueError, OSError, cfg.Error: a file can not be used.
+    :raises Exception: of many kinds, when a file can not be used.
     """
     rules = _Rules(conf)
     rules.suppress_default_change_warnings = True
-    rules.register_defaults(policy_rules.list_rules())
+    rules.register_defaults(policy_rules.list_rules(scoped=conf.oslo_policy.enforce_scope))
     rules.load_rules(force_reload=True)
     return rules
 
@@ -63,6 +64,7 @@ def get_enforcer() -> policy.Enforcer:
     tools, whose own arguments stay out of it.
     """
     conf = cfg.ConfigOpts()
+    opts.register_all(conf)
     conf([], project=loading.PROJECT)
     return load(conf)
 
@@ -76,12 +78,12 @@ class RoleBased:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._lock = threading.Lock()
-        opts.set_defaults(conf)
+        policy_opts.set_defaults(conf)
         # Looked at before they are read: what changes in between is read again.
         self._stamp = self._look()
         try:
             self._rules = load(conf)
-        except (ValueError, OSError, cfg.Error) as exc:
+        except Exception as exc:
             raise errors.IncorrectConfiguration(
                 error=f"[oslo_policy] the policy can not be read: {exc}"
             ) from exc
@@ -121,7 +123,7 @@ class RoleBased:
         try:
             self._rules = load(self._conf)
             LOG.info("Policy files have changed: rules loaded anew")
-        except (ValueError, OSError, cfg.Error) as exc:
+        except Exception as exc:
             LOG.error("Policy not loaded anew, the old rules stay in force: %s", exc)
         self._stamp = stamp
 

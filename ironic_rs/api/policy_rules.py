@@ -20,18 +20,20 @@ _SINCE = "17.0.0"
 _REASON = "The rules before scopes and the roles reader, member and manager."
 
 
-def list_rules() -> list[policy.RuleDefault]:
+def list_rules(*, scoped: bool = True) -> list[policy.RuleDefault]:
     """Return all rules with their defaults, in the order of the documentation.
 
     Rules with a legacy check are that check as well when
     ``[oslo_policy]enforce_new_defaults`` is off.
+
+    :param scoped: with the scopes that they are for.
     """
     table = json.loads((resources.files("ironic_rs.api") / "policies.json").read_text())
-    return [_rule(name, row) for name, row in table.items()]
+    return [_rule(name, row, row["scope"] if scoped else None) for name, row in table.items()]
 
 
-def _rule(name: str, row: Mapping[str, Any]) -> policy.RuleDefault:
-    more: dict[str, Any] = {"scope_types": row["scope"]}
+def _rule(name: str, row: Mapping[str, Any], scope: list[str] | None) -> policy.RuleDefault:
+    more: dict[str, Any] = {"scope_types": scope}
     if row.get("legacy_only"):
         more |= {
             "deprecated_for_removal": True,
