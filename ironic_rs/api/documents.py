@@ -44,6 +44,7 @@ PATH_ARGUMENTS: Mapping[str, tuple[Schema, str]] = {
     "setting": (IDENT, "name of the BIOS setting"),
     "trait": (TRAIT, "name of the trait"),
     "template": (IDENT, "UUID or name of the deploy template"),
+    "rule": (UUID, "UUID of the inspection rule"),
     "runbook": (IDENT, "UUID or name of the runbook"),
     "uuid": (UUID, "UUID of the entry"),
     "vif": (SEGMENT, "UUID or name of the VIF"),
@@ -155,9 +156,13 @@ class New:
 
 @dataclass(frozen=True)
 class Patch:
-    """A JSON patch of a resource."""
+    """A JSON patch of a resource.
+
+    :param any_pointer: below a field every path of RFC 6901 is accepted.
+    """
 
     table: Table
+    any_pointer: bool = False
 
     @property
     def text(self) -> str:
@@ -165,8 +170,10 @@ class Patch:
 
     def schema(self, minor: int) -> Schema:
         roots = [f.name for f in self.table.rows if f.patchable and f.since <= minor]
-        token = "([\\w-]|~[01])" if minor >= V.PATCH_ESCAPES else "[\\w-]"
-        path = {"type": "string", "pattern": f"^/({'|'.join(roots)})(/{token}+)*$"}
+        token = "([\\w-]|~[01])+" if minor >= V.PATCH_ESCAPES else "[\\w-]+"
+        if self.any_pointer:
+            token = "([^/~]|~[01])*"
+        path = {"type": "string", "pattern": f"^/({'|'.join(roots)})(/{token})*$"}
         add = record({"op": {"enum": ["add", "replace"]}, "path": path, "value": ANYTHING})
         remove = record({"op": {"const": "remove"}, "path": path}, value=ANYTHING)
         return {"type": "array", "items": {"oneOf": [add, remove]}}

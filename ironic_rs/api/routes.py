@@ -24,7 +24,9 @@ from ironic_rs.api.v1 import (
     deploy_templates,
     description,
     drivers,
+    events,
     inspection_data,
+    inspection_rules,
     management,
     node_parts,
     node_states,
@@ -36,6 +38,7 @@ from ironic_rs.api.v1 import (
     ramdisk,
     root,
     runbooks,
+    shards,
 )
 from ironic_rs.domain import fields
 
@@ -286,6 +289,28 @@ _STEP_LISTS: tuple[Route, ...] = (
           V.RUNBOOK_TRAITS, 404, 204, policy=_rule("runbook:update")),
 )
 
+_MORE: tuple[Route, ...] = (
+    Route("GET", "/v1/inspection_rules", inspection_rules.list_rules, V.INSPECTION_RULES,
+          policy=_rule("inspection_rule:get"), args=inspection_rules.LIST_ARGS,
+          answer=Listing(fields.INSPECTION_RULE)),
+    Route("POST", "/v1/inspection_rules", inspection_rules.create_rule, V.INSPECTION_RULES, 405,
+          201, body=inspection_rules.NEW, policy=_rule("inspection_rule:create"),
+          answer=Whole(fields.INSPECTION_RULE)),
+    Route("GET", "/v1/inspection_rules/{rule}", inspection_rules.show_rule, V.INSPECTION_RULES,
+          policy=_rule("inspection_rule:get"), args=inspection_rules.SHOW_ARGS,
+          answer=Chosen(fields.INSPECTION_RULE)),
+    Route("PATCH", "/v1/inspection_rules/{rule}", inspection_rules.update_rule,
+          V.INSPECTION_RULES, 405, body=Patch(fields.INSPECTION_RULE, any_pointer=True),
+          policy=_rule("inspection_rule:update"), answer=Whole(fields.INSPECTION_RULE)),
+    Route("DELETE", "/v1/inspection_rules/{rule}", inspection_rules.delete_rule,
+          V.INSPECTION_RULES, 405, 204, policy=_rule("inspection_rule:delete")),
+
+    Route("GET", "/v1/shards", shards.list_shards, V.SHARDS, policy=_rule("shards:get"),
+          answer=Listing(fields.SHARD, whole=True, paged=False)),
+    Route("POST", "/v1/events", events.post_events, V.EVENTS, 404, 204, body=events.EVENTS,
+          policy=_rule("events:post")),
+)
+
 _PUBLIC: tuple[Route, ...] = (
     Route(ANY_METHOD, "/", root.show_root, body=root.ANY_BODY, public=True, answer=root.ROOT),
     Route("GET", "/v1", root.show_version, public=True, answer=root.VERSION),
@@ -334,6 +359,7 @@ ROUTES: tuple[Route, ...] = (
     *_NODES,
     *_OTHERS,
     *_STEP_LISTS,
+    *_MORE,
     *_passthru(),
     *_refused(),
 )

@@ -25,6 +25,7 @@ from ironic_rs.domain.fields.other import (
     DEPLOY_TEMPLATE,
     DRIVER,
     DRIVER_INTERFACES,
+    EVENT,
     INSPECTION_RULE,
     PORT,
     PORTGROUP,
@@ -56,6 +57,7 @@ TABLES: Mapping[str, Table] = {
         RUNBOOK,
         INSPECTION_RULE,
         SHARD,
+        EVENT,
     )
 }
 
@@ -81,6 +83,7 @@ __all__ = [
     "DEPLOY_TEMPLATE",
     "DRIVER",
     "DRIVER_INTERFACES",
+    "EVENT",
     "FIRMWARE_COMPONENT",
     "INSPECTION_RULE",
     "INTERFACE_FIELDS",

@@ -232,11 +232,20 @@ INSPECTION_RULE = Table(
     (
         Field("uuid", NewUuid(), 96, "LDC"),
         Field("description", _TEXT, 96, "LDPC"),
-        Field("phase", String(choices=("main",)), 96, "LDPC"),
+        Field("phase", String(choices=("main",)), 96, "LDPC", nullable=False, empty="main"),
         Field("priority", Integer(minimum=0, maximum=9999), 96, "LDPC", nullable=False, empty=0),
         Field("sensitive", _BOOL, 96, "DPC", nullable=False, empty=False),
-        Field("actions", Array(of=Object(), minimum=1), 96, "DPCR", sortable=False),
-        Field("conditions", Array(of=Object()), 96, "DPC", sortable=False),
+        Field("actions", Array(of=Object(), minimum=1), 96, "DPCR", sortable=False, hidden=True),
+        Field(
+            "conditions",
+            Array(of=Object()),
+            96,
+            "DPC",
+            nullable=False,
+            empty=[],
+            sortable=False,
+            hidden=True,
+        ),
         *_stamps(96),
     ),
 )
@@ -247,5 +256,26 @@ SHARD = Table(
     (
         Field("name", _TEXT, 82, "LD", nullable=False, column=None),
         Field("count", Integer(), 82, "LD", nullable=False, column=None),
+    ),
+)
+
+#: An event that another service tells; it is logged and not kept.
+EVENT = Table(
+    "event",
+    "events",
+    (
+        Field(
+            "event",
+            String(choices=("network.bind_port", "network.unbind_port", "network.delete_port")),
+            54,
+            "CR",
+            column=None,
+        ),
+        Field("port_id", _UUID, 54, "CR", column=None),
+        Field("mac_address", Mac(), 54, "CR", column=None),
+        Field("status", _TEXT, 54, "CR", column=None),
+        Field("device_id", _TEXT, 54, "C", column=None),
+        Field("binding:host_id", _UUID, 54, "C", column=None),
+        Field("binding:vnic_type", _TEXT, 54, "C", column=None),
     ),
 )

@@ -36,6 +36,7 @@ class Field:
         not nullable.
     :param column: database column with the value; None when it is computed.
     :param sortable: usable as ``sort_key``.
+    :param hidden: shown as null where it is secret.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Field:
     empty: Any = None
     column: str | None = ""
     sortable: bool = True
+    hidden: bool = False
 
     def __post_init__(self) -> None:
         if self.column == "":
@@ -89,7 +91,7 @@ class Field:
     def shown(self) -> Schema:
         """JSON schema of what is answered."""
         present = self.required or not self.nullable or isinstance(self.kind, Links | NewUuid)
-        return self.kind.shown if present else or_null(self.kind.shown)
+        return self.kind.shown if present and not self.hidden else or_null(self.kind.shown)
 
     def null(self) -> Any:
         """Return what is stored for null (a fresh object each time)."""

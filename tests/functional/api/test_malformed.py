@@ -14,7 +14,7 @@ import pytest
 from ironic_rs.api.router import ANY_METHOD, Route
 from ironic_rs.api.routes import ROUTES
 from ironic_rs.db import nodes
-from ironic_rs.domain import fields
+from ironic_rs.domain import fields, inspection_rules
 from tests.functional.api.harness import Client
 
 BAD_SEGMENTS = (
@@ -83,6 +83,17 @@ TEMPLATE = {
 }
 RUNBOOK = {"name": "CUSTOM_A", "steps": [{"interface": "deploy", "step": "x", "order": 1}]}
 
+RULE = {
+    "actions": [{"op": "log", "args": {"msg": "x"}, "loop": [1]}],
+    "conditions": [{"op": "is-true", "args": {"value": "x"}, "loop": [1]}],
+}
+EVENT = {
+    "event": "network.bind_port",
+    "port_id": UUID,
+    "mac_address": "52:54:00:00:00:02",
+    "status": "ACTIVE",
+}
+
 
 def _methods(route: Route) -> tuple[str, ...]:
     return ("GET", "POST") if route.method == ANY_METHOD else (route.method,)
@@ -97,6 +108,7 @@ def _paths(route: Route) -> list[str]:
         "port": "p1",
         "portgroup": "pg1",
         "uuid": UUID,
+        "rule": UUID,
         "template": "CUSTOM_A",
         "runbook": "CUSTOM_A",
     }
@@ -131,6 +143,7 @@ def filled(shared_api: Client) -> Client:
     assert api.post("/v1/chassis", {"uuid": UUID}).status == 201
     assert api.post("/v1/deploy_templates", TEMPLATE).status == 201
     assert api.post("/v1/runbooks", RUNBOOK).status == 201
+    assert api.post("/v1/inspection_rules", {**RULE, "uuid": UUID}).status == 201
     return api
 
 
@@ -173,6 +186,8 @@ DOCUMENTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("POST", "/v1/deploy_templates", {**TEMPLATE, "name": "CUSTOM_B"}),
     ("POST", "/v1/runbooks", {**RUNBOOK, "name": "CUSTOM_B"}),
     ("PUT", "/v1/runbooks/CUSTOM_A/traits", {"traits": []}),
+    ("POST", "/v1/inspection_rules", RULE),
+    ("POST", "/v1/events", {"events": [EVENT]}),
     ("POST", "/v1/nodes/n1/vifs", {"id": "x"}),
     ("PUT", "/v1/nodes/n1/traits", {"traits": []}),
     ("PUT", "/v1/nodes/n1/states/raid", {"logical_disks": [{"raid_level": "1", "size_gb": 5}]}),
@@ -185,6 +200,7 @@ KEYS = {
     "/v1/chassis": "chassis",
     "/v1/deploy_templates": "deploy template",
     "/v1/runbooks": "runbook",
+    "/v1/inspection_rules": "inspection rule",
 }
 
 
@@ -210,6 +226,7 @@ def test_bad_values_of_documents_are_client_errors(
         (f"/v1/chassis/{UUID}", "chassis"),
         ("/v1/deploy_templates/CUSTOM_A", "deploy template"),
         ("/v1/runbooks/CUSTOM_A", "runbook"),
+        (f"/v1/inspection_rules/{UUID}", "inspection rule"),
     ],
 )
 def test_bad_patches_are_client_errors(path: str, resource: str, filled: Client) -> None:
@@ -218,7 +235,7 @@ def test_bad_patches_are_client_errors(path: str, resource: str, filled: Client)
     try:
         _patch_badly(filled, path, resource)
     finally:
-        if resource != "chassis":
+        if resource not in ("chassis", "inspection rule"):
             restored = filled.patch(path, [{"op": "add", "path": "/name", "value": name}])
             assert restored.status == 200, restored.body
 
@@ -235,6 +252,29 @@ def _patch_badly(filled: Client, path: str, resource: str) -> None:
         patches += [{"op": "remove", "path": f"/{name}{tail}"} for tail in ("/x", "")]
         for patch in patches:
             _ok(filled.patch(path, [patch]), patch)
+
+
+@pytest.mark.parametrize("key", ["op", "args", "loop", "multiple", "bogus"])
+@pytest.mark.parametrize("kind", ["actions", "conditions"])
+def test_bad_operations_of_rules_are_client_errors(kind: str, key: str, filled: Client) -> None:
+    for value in BAD_VALUES:
+        body: dict[str, Any] = {**RULE, kind: [{**RULE[kind][0], key: value}]}
+        _ok(filled.post("/v1/inspection_rules", body), (kind, key, value))
+
+
+@pytest.mark.parametrize("op", sorted({*inspection_rules.OPERATORS, *inspection_rules.ACTIONS}))
+def test_bad_arguments_of_rules_are_client_errors(op: str, filled: Client) -> None:
+    kind = "actions" if op in inspection_rules.ACTIONS else "conditions"
+    operations = getattr(inspection_rules, "ACTIONS" if kind == "actions" else "OPERATORS")
+    names = [argument.name for argument in operations[op].arguments]
+    for name in names:
+        for value in BAD_VALUES:
+            args = {**dict.fromkeys(names, "extra"), name: value}
+            body: dict[str, Any] = {**RULE, kind: [{"op": op, "args": args}]}
+            _ok(filled.post("/v1/inspection_rules", body), (op, args))
+    for value in BAD_VALUES:
+        body = {"events": [{**EVENT, "status": value}, value]}
+        _ok(filled.post("/v1/events", body), value)
 
 
 STEPS: tuple[Any, ...] = (

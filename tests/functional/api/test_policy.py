@@ -27,6 +27,8 @@ SHOWN = {
 STEP = "baremetal:step:execute:"
 DEPLOY_STEP = {"interface": "deploy", "step": "x", "args": {}, "priority": 1}
 RUNBOOK_STEP = {"interface": "deploy", "step": "x", "order": 1}
+RULE = {"actions": [{"op": "fail", "args": {"msg": "x"}}]}
+EVENT = {"event": "network.bind_port", "port_id": UUID, "mac_address": MAC, "status": "ACTIVE"}
 
 #: A good body of each operation that needs one.
 BODIES: Mapping[tuple[str, str], Any] = {
@@ -48,6 +50,9 @@ BODIES: Mapping[tuple[str, str], Any] = {
     ("PATCH", "/v1/chassis/{chassis}"): [],
     ("POST", "/v1/deploy_templates"): {"name": "CUSTOM_B", "steps": [DEPLOY_STEP]},
     ("PATCH", "/v1/deploy_templates/{template}"): [],
+    ("POST", "/v1/inspection_rules"): RULE,
+    ("PATCH", "/v1/inspection_rules/{rule}"): [],
+    ("POST", "/v1/events"): {"events": [EVENT]},
     ("POST", "/v1/runbooks"): {"name": "CUSTOM_B", "steps": [RUNBOOK_STEP]},
     ("PATCH", "/v1/runbooks/{runbook}"): [],
     ("PUT", "/v1/runbooks/{runbook}/traits"): {"traits": []},
@@ -60,6 +65,7 @@ PARTS: Mapping[str, str] = {
     "chassis": UUID,
     "template": UUID,
     "runbook": UUID,
+    "rule": UUID,
     "trait": "CUSTOM_A",
     "indicator": "led@system",
     "uuid": UUID,
@@ -93,6 +99,7 @@ def fill(client: Client) -> Client:
     assert client.post("/v1/ports", port).status == 201
     assert client.post("/v1/portgroups", {"node_uuid": UUID, "uuid": UUID}).status == 201
     assert client.post("/v1/chassis", {"uuid": UUID}).status == 201
+    assert client.post("/v1/inspection_rules", {**RULE, "uuid": UUID}).status == 201
     for path, step in (("deploy_templates", DEPLOY_STEP), ("runbooks", RUNBOOK_STEP)):
         body = {"uuid": UUID, "name": "CUSTOM_A", "steps": [step]}
         assert client.post(f"/v1/{path}", body).status == 201

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ironic_rs.db import allocations, chassis, models, nodes, runbooks, session, templates
+from ironic_rs.db import (
+    allocations,
+    chassis,
+    inspection_rules,
+    models,
+    nodes,
+    runbooks,
+    session,
+    templates,
+)
 from ironic_rs.db.base import table
 from tests.functional.api.harness import Client
 
@@ -116,6 +125,8 @@ STEP = {"interface": "bios", "step": "a", "args": {}, "priority": 1, "order": 1}
         ("/v1/runbooks", 30, 1),
         ("/v1/runbooks?detail=true&project=p", 30, 3),
         ("/v1/runbooks?fields=traits", 30, 2),
+        ("/v1/inspection_rules?detail=true", 30, 1),
+        ("/v1/shards", 1, 1),
         ("/v1/deploy_templates/CUSTOM_1", None, 2),
         ("/v1/deploy_templates/CUSTOM_1?fields=name", None, 1),
         ("/v1/runbooks/CUSTOM_1", None, 3),
@@ -125,9 +136,11 @@ STEP = {"interface": "bios", "step": "a", "args": {}, "priority": 1, "order": 1}
 def test_lists_of_steps_cost_a_few_statements(
     api: Client, path: str, rows: int | None, most: int
 ) -> None:
+    nodes.create({"driver": "fake-hardware", "shard": "s"})
     for number in range(30):
         name = f"CUSTOM_{number}"
         templates.create({"name": name, "steps": [STEP]})
+        inspection_rules.create({"actions": [{"op": "fail", "args": {"msg": name}}]})
         runbooks.create({"name": name, "steps": [STEP], "traits": [name], "public": True})
     with session.count_statements() as counted:
         answer = api.get(path)
