@@ -157,7 +157,9 @@ class Results:
         named = {pattern: fnmatch.filter(failed, pattern) for pattern in different}
         rest = failed - {name for names in named.values() for name in names}
         wrong = [f"{self.statuses[name]}: {name}" for name in sorted(rest)]
-        wrong += [f"no longer different: {pattern}" for pattern, names in named.items() if not names]
+        wrong += [
+            f"no longer different: {pattern}" for pattern, names in named.items() if not names
+        ]
         if len(self.statuses) != total:
             wrong.append(f"{len(self.statuses)} tests were run, not {total}")
         if wrong:
