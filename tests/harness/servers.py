@@ -78,7 +78,7 @@ def _name() -> str:
 def mariadb_database(port: int = 3306) -> Iterator[str]:
     """A fresh database on a MariaDB server; yields its SQLAlchemy URL."""
     if not listens(port):
-        port = _for_this_process("mariadb", own_mariadb).port
+        port = for_this_process("mariadb", own_mariadb).port
     pymysql = pytest.importorskip("pymysql")
     name = _name()
     with contextlib.closing(pymysql.connect(host=HOST, port=port, user="root")) as conn:
@@ -95,7 +95,7 @@ def mariadb_database(port: int = 3306) -> Iterator[str]:
 def postgresql_database(port: int = 5432) -> Iterator[str]:
     """A fresh database on a PostgreSQL server; yields its SQLAlchemy URL."""
     if not listens(port):
-        port = _for_this_process("postgresql", own_postgresql).port
+        port = for_this_process("postgresql", own_postgresql).port
     psycopg = pytest.importorskip("psycopg")
     name, user = _name(), getpass.getuser()
     where = f"host={HOST} port={port} user={user} dbname=postgres"
@@ -113,7 +113,7 @@ def postgresql_database(port: int = 5432) -> Iterator[str]:
 def rabbit_vhost(port: int = 5672, own: OwnRabbit | None = None) -> Iterator[str]:
     """A fresh virtual host on a RabbitMQ server; yields its transport URL."""
     if own is None and not listens(port):
-        own = _for_this_process("rabbitmq", own_rabbit)
+        own = for_this_process("rabbitmq", own_rabbit)
     port = own.port if own else port
     name = _name()
     _rabbitmqctl(own, "add_vhost", name)
@@ -184,7 +184,7 @@ atexit.register(_kept.close)
 Server = TypeVar("Server", bound=OwnServer)
 
 
-def _for_this_process(
+def for_this_process(
     kind: str, make: Callable[[Path], contextlib.AbstractContextManager[Server]]
 ) -> Server:
     """Start a server once; it ends with the test process."""
