@@ -5,6 +5,7 @@ Source: specification rest-api.md sections 1, 3 (form C), 4; field case K01.
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from typing import Any
@@ -129,7 +130,7 @@ def _deeper_than(value: Any, limit: int) -> bool:
 def dump(value: Any) -> bytes:
     """Return a value as the JSON of a response; datetimes in UTC with offset."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, option=orjson.OPT_NAIVE_UTC)
     except TypeError:
         # Values stored by somebody else may hold what orjson has no form for:
         # integers beyond 64 bits, keys that are no strings, lone surrogates.
@@ -137,4 +138,8 @@ def dump(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, orjson.Fragment):
+        return json.loads(value.contents)
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=datetime.UTC)
     return value.isoformat()

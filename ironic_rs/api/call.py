@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import orjson
 from oslo_config import cfg
 
 from ironic_rs.api import args as args_module
@@ -80,6 +82,7 @@ class Call:
 
     __slots__ = (
         "_decided",
+        "_quoted_base",
         "args",
         "base",
         "batch",
@@ -112,6 +115,8 @@ class Call:
         self.minor = minor
         self.context = context
         self.base = base
+        # The name of the host is the client's.
+        self._quoted_base = json.dumps(base)[1:-1]
         self.batch: dict[str, Any] = {}
         self._decided: dict[tuple[Any, ...], bool] = {}
         self.args: dict[str, Any] = self._arguments()
@@ -208,12 +213,16 @@ class Call:
         """Return the URL of a path below ``/v1/``."""
         return f"{self.base}/v1/{path}"
 
-    def links(self, path: str) -> list[dict[str, str]]:
-        """Return the self and bookmark links of a path below ``/v1/``."""
-        return [
-            {"href": f"{self.base}/v1/{path}", "rel": "self"},
-            {"href": f"{self.base}/{path}", "rel": "bookmark"},
-        ]
+    def links(self, path: str, bookmark: bool = True) -> orjson.Fragment:
+        """Return the self and bookmark links of a path below ``/v1/``, as JSON.
+
+        :param path: plain, or of segments made by :func:`segment`: nothing in it
+            needs an escape in JSON.
+        """
+        own = f'{{"href":"{self._quoted_base}/v1/{path}","rel":"self"}}'
+        if not bookmark:
+            return orjson.Fragment(f"[{own}]")
+        return orjson.Fragment(f'[{own},{{"href":"{self._quoted_base}/{path}","rel":"bookmark"}}]')
 
 
 def segment(text: str) -> str:

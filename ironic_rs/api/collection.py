@@ -73,6 +73,7 @@ class Page:
             marker=self.marker,
             sort_key=self.sort_key,
             sort_dir=self.sort_dir,
+            stored=self.view.stored,
         )
 
     def answer(

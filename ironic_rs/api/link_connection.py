@@ -10,6 +10,7 @@ from typing import Any
 
 from ironic_rs.api.call import Call
 from ironic_rs.api.microversions import V
+from ironic_rs.db import jsontext
 from ironic_rs.domain import errors, names
 from ironic_rs.domain.fields import show
 from ironic_rs.domain.fields.kinds import Schema
@@ -49,11 +50,12 @@ def form(minor: int) -> Schema:
     }
 
 
-def shown(value: Any, minor: int) -> Any:
-    """Return the value as a version may see it: VTEP keys exist in 1.90 to 1.104 only."""
-    if value and any(key in value for key in _VTEP) and not V.OVN_VTEP <= minor < V.NO_OVN_VTEP:
-        return {}
-    return value
+def shown(text: str | None, minor: int) -> Any:
+    """Return the stored value as a version may see it: VTEP keys exist in 1.90 to 1.104 only."""
+    if text and not V.OVN_VTEP <= minor < V.NO_OVN_VTEP and any(key in text for key in _VTEP):
+        value = jsontext.loads(text) or {}
+        return {} if any(key in value for key in _VTEP) else value
+    return jsontext.fragment(text)
 
 
 def check(call: Call, value: Mapping[str, Any]) -> dict[str, Any]:

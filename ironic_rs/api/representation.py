@@ -15,9 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ironic_rs.api.call import Call
+from ironic_rs.db import jsontext
 from ironic_rs.domain import errors
 from ironic_rs.domain.fields import Field, Table, show_names
+from ironic_rs.domain.fields.kinds import Array, DateTime, Object
 
+#: Makes what is shown from the stored text of a JSON column and a minor version.
+FromText = Callable[[str | None, int], Any]
 #: A row of a query, by column name.
 Row = Mapping[Any, Any]
 
@@ -42,6 +46,8 @@ class Resource:
     :param computed: fields that are made from other columns.
     :param shown: fields whose stored value is not what is shown (masked, or named
         otherwise in old versions); gets the value and the minor version.
+    :param texts: the same for JSON columns that can often be shown without parsing:
+        gets their stored text (None for NULL) and the minor version.
     :param selectable: letter of the fields that ``fields=`` may name.
     :param left_out: fields that ``fields=`` may name before their version, without
         effect.
@@ -50,6 +56,7 @@ class Resource:
     table: Table
     computed: Mapping[str, Computed] = field(default_factory=dict)
     shown: Mapping[str, Callable[[Any, int], Any]] = field(default_factory=dict)
+    texts: Mapping[str, FromText] = field(default_factory=dict)
     selectable: str = "LD"
     left_out: frozenset[str] = frozenset()
 
@@ -110,11 +117,23 @@ class Resource:
         return self.view(self.choose(asked, call.minor), call.minor)
 
 
+def _object(text: str | None, minor: int) -> Any:
+    return jsontext.fragment(text)
+
+
+def _array(text: str | None, minor: int) -> Any:
+    return jsontext.fragment(text, b"[]")
+
+
 class View:
     """Renders rows of one resource with one set of fields.
 
+    JSON that is shown as it is stored is not parsed: it goes into the answer as text.
+
     :ivar fields: names in the documents.
     :ivar columns: columns that the rows must have, in this order.
+    :ivar stored: those of them which are wanted in their stored form, see
+        :meth:`ironic_rs.db.listing.Listing.select`.
     """
 
     def __init__(self, resource: Resource, fields: tuple[str, ...], minor: int) -> None:
@@ -125,6 +144,19 @@ class View:
         )
         self._computed = [(n, resource.computed[n]) for n in fields if n in resource.computed]
         self._shown = [(n, resource.shown[n]) for n in self._plain if n in resource.shown]
+        self._texts: list[tuple[str, FromText]] = []
+        times = []
+        for name in self._plain:
+            kind = by_name[name].kind
+            if name in resource.texts:
+                self._texts.append((name, resource.texts[name]))
+            elif name in resource.shown:
+                continue
+            elif isinstance(kind, Object | Array):
+                self._texts.append((name, _array if isinstance(kind, Array) else _object))
+            elif isinstance(kind, DateTime):
+                times.append(name)
+        self.stored = frozenset((*(name for name, _ in self._texts), *times))
         self._minor = minor
         needed = dict.fromkeys(by_name[n].column or n for n in self._plain)
         for _, computed in self._computed:
@@ -134,6 +166,11 @@ class View:
     def render(self, row: Row, call: Call) -> dict[str, Any]:
         """Return the document of one row that has exactly ``columns``, in order."""
         document = dict(zip(self._plain, row.values(), strict=False))
+        for name, from_text in self._texts:
+            value = document[name]
+            if value is not None and not isinstance(value, str):
+                value = jsontext.dumps(value)
+            document[name] = from_text(value, self._minor)
         for name, show in self._shown:
             document[name] = show(document[name], self._minor)
         for name, computed in self._computed:

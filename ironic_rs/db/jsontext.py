@@ -27,6 +27,19 @@ def loads(text: str) -> Any:
     return json.loads(text)
 
 
+def fragment(text: str | None, empty: bytes = b"{}") -> Any:
+    """Return what stands for a stored JSON object or array in an answer, unparsed if possible.
+
+    :param empty: what SQL NULL and a JSON null are shown as.
+    """
+    if text is None or text == "null":
+        return orjson.Fragment(empty)
+    # What the standard library wrote but JSON does not have, and what was cut off.
+    if "NaN" in text or "Infinity" in text or text[-1:] not in ("}", "]"):
+        return loads(text)
+    return orjson.Fragment(text)
+
+
 def dumps(value: Any) -> str:
     """Encode ``value`` as ASCII JSON.
 

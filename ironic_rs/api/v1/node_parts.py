@@ -227,7 +227,7 @@ def _cut(event: Any, minor: int) -> Any:
 
 
 def _history_link(row: Any, call: Call) -> Any:
-    return call.links(f"nodes/{call.batch['node']}/history/{row['uuid']}")[:1]
+    return call.links(f"nodes/{call.batch['node']}/history/{row['uuid']}", bookmark=False)
 
 
 _LINK = {"links": Computed(("uuid",), _history_link)}

@@ -5,14 +5,15 @@ Source: specification rest-api.md sections 3.2, 5.2, 7 (value translation), 8.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ironic_rs.api import policy
 from ironic_rs.api.call import Call, segment
 from ironic_rs.api.microversions import V
-from ironic_rs.api.representation import Computed, Resource, Row, View, link_fields
+from ironic_rs.api.representation import Computed, FromText, Resource, Row, View, link_fields
+from ironic_rs.db import jsontext
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, fields, names, secrets, states
 
@@ -37,16 +38,22 @@ def _provision_state(value: str | None, minor: int) -> str | None:
     return value
 
 
-def _mask(value: Any, minor: int) -> Any:
-    return secrets.mask(value) if value else value
+def _masked(mask: Callable[[Mapping[str, Any]], Any], keys: Collection[str] = ()) -> FromText:
+    """Return what shows a stored JSON object with its secrets masked.
 
+    :param keys: keys that ``mask`` hides besides those that the words tell.
+    """
 
-def _mask_driver_info(value: Any, minor: int) -> Any:
-    return secrets.mask_driver_info(value) if value else value
+    def show(text: str | None, minor: int) -> Any:
+        if (
+            text
+            and text != "{}"
+            and (secrets.may_hold_secret(text) or any(map(text.__contains__, keys)))
+        ):
+            return mask(jsontext.loads(text) or {})
+        return jsontext.fragment(text)
 
-
-def _mask_instance_info(value: Any, minor: int) -> Any:
-    return secrets.mask_instance_info(value) if value else value
+    return show
 
 
 def _part(name: str) -> Computed:
@@ -68,12 +75,14 @@ NODE = Resource(
     },
     shown={
         "provision_state": _provision_state,
-        "driver_info": _mask_driver_info,
-        "driver_internal_info": _mask,
-        "instance_info": _mask_instance_info,
-        "clean_step": _mask,
-        "deploy_step": _mask,
-        "service_step": _mask,
+    },
+    texts={
+        "driver_info": _masked(secrets.mask_driver_info, secrets.DRIVER_INFO_KEYS),
+        "instance_info": _masked(secrets.mask_instance_info, secrets.INSTANCE_INFO_KEYS),
+        "driver_internal_info": _masked(secrets.mask),
+        "clean_step": _masked(secrets.mask),
+        "deploy_step": _masked(secrets.mask),
+        "service_step": _masked(secrets.mask),
     },
     selectable="S",
 )
@@ -82,9 +91,9 @@ NODE = Resource(
 _WITH_SECRETS = {
     (driver, instance): replace(
         NODE,
-        shown={
+        texts={
             name: show
-            for name, show in NODE.shown.items()
+            for name, show in NODE.texts.items()
             if not (driver and name == "driver_info") and not (instance and name == "instance_info")
         },
     )
@@ -120,26 +129,28 @@ def ident_filter(call: Call, ident: str) -> dict[str, str]:
     return {"name": ident}
 
 
-def find(call: Call, ident: str, columns: Iterable[str] = ()) -> Row:
+def find(call: Call, ident: str, columns: Iterable[str] = (), stored: Collection[str] = ()) -> Row:
     """Return columns of a node that the caller may see; the operation is not checked.
 
     :param columns: besides :data:`BASE_COLUMNS`.
+    :param stored: columns in their stored form, as a view wants them.
     :raises NodeNotFound: no such node, or not for this caller.
     """
     wanted = dict.fromkeys((*columns, *BASE_COLUMNS))
-    rows = db_nodes.select(wanted, ident_filter(call, ident), limit=1)
+    rows = db_nodes.select(wanted, ident_filter(call, ident), limit=1, stored=stored)
     if not rows or not call.allows(SEE, policy.node_target(rows[0])):
         raise errors.NodeNotFound(node=ident)
     return rows[0]
 
 
-def load(call: Call, columns: Iterable[str] = ()) -> Row:
+def load(call: Call, columns: Iterable[str] = (), stored: Collection[str] = ()) -> Row:
     """Return columns of the node of the path, after the route's policy.
 
+    :param columns, stored: as of :func:`find`.
     :raises NodeNotFound: no such node, or not for this caller.
     :raises HTTPForbidden: the operation is refused.
     """
-    row = find(call, call.path["node"], columns)
+    row = find(call, call.path["node"], columns, stored)
     call.authorize(policy.node_target(row))
     return row
 
@@ -211,7 +222,7 @@ def show(call: Call, uuid: str) -> dict[str, Any]:
     """
     view = NODE.detail(call.minor)
     columns = dict.fromkeys((*view.columns, *columns_to_redact(view)))
-    rows = db_nodes.select(columns, {"uuid": uuid}, limit=1)
+    rows = db_nodes.select(columns, {"uuid": uuid}, limit=1, stored=view.stored)
     if not rows:
         raise errors.NodeNotFound(node=uuid)
     return render(call, view, rows)[0]

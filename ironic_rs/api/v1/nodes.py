@@ -165,7 +165,7 @@ def show_node(call: Call) -> dict[str, Any]:
     """GET /v1/nodes/{node}."""
     view = node_view.NODE.single(call)
     # The view's own columns come first, as it wants them.
-    row = node_view.load(call, view.columns)
+    row = node_view.load(call, view.columns, view.stored)
     return node_view.render(call, view, [row])[0]
 
 

@@ -28,7 +28,7 @@ PORT = Resource(
         "node_uuid": Computed(("node_uuid",), lambda row, _: row["node_uuid"]),
         "portgroup_uuid": Computed(("portgroup_uuid",), lambda row, _: row["portgroup_uuid"]),
     },
-    shown={"local_link_connection": link_connection.shown},
+    texts={"local_link_connection": link_connection.shown},
     left_out=frozenset({"internal_info"}),
 )
 
@@ -177,7 +177,7 @@ def _find(call: Call, ident: str, view: Any | None = None) -> Any:
     """Return the row of a port, by the view's columns, that the caller may see."""
     columns = dict.fromkeys((*(view.columns if view else ()), "uuid", "node_uuid", "id"))
     key = "uuid" if names.is_uuid_like(ident) else "name"
-    rows = db_ports.select(columns, {key: ident}, limit=1)
+    rows = db_ports.select(columns, {key: ident}, limit=1, stored=view.stored if view else ())
     if not rows:
         raise errors.PortNotFound(port=ident)
     return rows[0]
