@@ -16,6 +16,7 @@ from sqlalchemy import (
     Connection,
     DateTime,
     RowMapping,
+    Select,
     Text,
     and_,
     literal,
@@ -30,6 +31,9 @@ from ironic_rs.db.types import JsonDict, JsonList, UtcDateTime
 from ironic_rs.domain import errors
 
 Filter = Callable[[Any], ColumnElement[bool]]
+
+#: Clients may ask for any set of fields.
+_KEPT_SELECTS = 256
 
 Row = RowMapping
 """A row as other rooms see it: values by column name."""
@@ -50,6 +54,9 @@ class Listing:
     derived: Mapping[str, ColumnElement[Any]] = dataclasses.field(default_factory=dict)
     filters: Mapping[str, Filter] = dataclasses.field(default_factory=dict)
     marker: str = "uuid"
+    _selects: dict[tuple[tuple[str, ...], frozenset[str]], Select[tuple[Any, ...]]] = (
+        dataclasses.field(default_factory=dict, repr=False, compare=False)
+    )
 
     def column(self, name: str) -> ColumnElement[Any] | None:
         """SQL of a column or derived name; None for an unknown one."""
@@ -130,14 +137,8 @@ class Listing:
 
         :param marker_where: what the row of the marker must be besides being there.
         """
-        wanted = []
-        for name in columns:
-            column = self.column(name)
-            if column is None:
-                raise ValueError(f"{self.model.__tablename__} have no column {name!r}")
-            wanted.append((_as_stored(column) if name in stored else column).label(name))
         rows = table(self.model)
-        statement = select(*wanted).select_from(rows).where(*where)
+        statement = self._selecting(tuple(columns), stored).where(*where)
 
         if sort_dir not in ("asc", "desc"):
             raise errors.InvalidParameterValue(
@@ -158,6 +159,25 @@ class Listing:
         if limit is not None:
             statement = statement.limit(limit)
         return connection.execute(statement).mappings().all()
+
+    def _selecting(
+        self, columns: tuple[str, ...], stored: Collection[str]
+    ) -> Select[tuple[Any, ...]]:
+        # Kept: to put sixty columns together takes longer than to read them.
+        key = columns, frozenset(stored)
+        known = self._selects.get(key)
+        if known is not None:
+            return known
+        wanted = []
+        for name in columns:
+            column = self.column(name)
+            if column is None:
+                raise ValueError(f"{self.model.__tablename__} have no column {name!r}")
+            wanted.append((_as_stored(column) if name in stored else column).label(name))
+        if len(self._selects) >= _KEPT_SELECTS:
+            self._selects.clear()
+        made = self._selects[key] = select(*wanted).select_from(table(self.model))
+        return made
 
     def _sort_column(self, name: str) -> ColumnElement[Any]:
         column = self.column(name)

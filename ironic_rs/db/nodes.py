@@ -55,13 +55,12 @@ _ports = table(models.Port)
 _chassis = table(models.Chassis)
 _allocations = table(models.Allocation)
 
-_WITH_TRAITS = sa.select(
-    _nodes,
+_TRAITS = (
     sa.select(json_strings(_node_traits.c.trait))
     .where(_node_traits.c.node_id == _nodes.c.id)
     .scalar_subquery()
-    .label("traits_json"),
 )
+_WITH_TRAITS = sa.select(_nodes, _TRAITS.label("traits_json"))
 
 
 def _project(project: str) -> ColumnElement[bool]:
@@ -120,6 +119,7 @@ LISTING = Listing(
         "allocation_uuid": sa.select(_allocations.c.uuid)
         .where(_allocations.c.id == _nodes.c.allocation_id)
         .scalar_subquery(),
+        "traits_json": _TRAITS,
     },
     filters={
         **{name: equals(_nodes.c[name]) for name in _EQUAL},
@@ -158,8 +158,12 @@ def _one(connection: Connection, where: ColumnElement[bool]) -> Node | None:
 
 
 def _record(row: RowMapping) -> Node:
-    traits = jsontext.loads(row["traits_json"]) if row["traits_json"] else []
-    return records.build(Node, row, traits=sorted(traits))
+    return records.build(Node, row, traits=traits_in(row))
+
+
+def traits_in(row: Mapping[Any, Any]) -> list[str]:
+    """Sorted traits of a row that was selected with ``traits_json``."""
+    return sorted(jsontext.loads(row["traits_json"])) if row["traits_json"] else []
 
 
 @session.reads

@@ -42,8 +42,8 @@ _EVENT_CUT = 251
 
 def show_traits(call: Call) -> dict[str, Any]:
     """GET /v1/nodes/{node}/traits."""
-    row = node_view.load(call)
-    return {"traits": db_nodes.traits_of([row["id"]]).get(row["id"], [])}
+    row = node_view.load(call, ("traits_json",))
+    return {"traits": db_nodes.traits_in(row)}
 
 
 def set_traits(call: Call) -> None:

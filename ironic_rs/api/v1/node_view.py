@@ -64,7 +64,7 @@ NODE = Resource(
     fields.NODE,
     computed={
         "links": link_fields(lambda row: f"nodes/{row['uuid']}"),
-        "traits": Computed(("id",), lambda row, call: call.batch["traits"].get(row["id"], [])),
+        "traits": Computed(("traits_json",), lambda row, _: db_nodes.traits_in(row)),
         "conductor": Computed(("driver", "conductor_group", "uuid"), _conductor),
         "allocation_uuid": Computed(("allocation_uuid",), lambda row, _: row["allocation_uuid"]),
         "chassis_uuid": Computed(("chassis_uuid",), lambda row, _: row["chassis_uuid"]),
@@ -171,13 +171,10 @@ def find_all(call: Call, uuids: Sequence[str]) -> Sequence[Row]:
 def render(call: Call, view: View, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the documents of nodes, with what the caller may see of them.
 
-    Traits of all rows are one query; policy is asked once for each pair of owner and
-    lessee.
+    Policy is asked once for each pair of owner and lessee.
 
     :param rows: they have the columns of the view, then :func:`columns_to_redact`.
     """
-    if "traits" in view.fields:
-        call.batch["traits"] = db_nodes.traits_of([row["id"] for row in rows])
     view = _with_secrets(call, view)
     documents = [view.render(row, call) for row in rows]
     _redact(call, view, rows, documents)
