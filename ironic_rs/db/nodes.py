@@ -55,6 +55,22 @@ _ports = table(models.Port)
 _chassis = table(models.Chassis)
 _allocations = table(models.Allocation)
 
+#: What belongs to a node and goes with it, in the order of deletion.
+_OWNED = tuple(
+    table(model)
+    for model in (
+        models.Port,
+        models.Portgroup,
+        models.NodeTag,
+        models.NodeTrait,
+        models.VolumeConnector,
+        models.VolumeTarget,
+        models.BIOSSetting,
+        models.NodeHistory,
+        models.NodeInventory,
+        models.FirmwareComponent,
+    )
+)
 _TRAITS = (
     sa.select(json_strings(_node_traits.c.trait))
     .where(_node_traits.c.node_id == _nodes.c.id)
@@ -412,22 +428,16 @@ def destroy(connection: Connection, node_id: int, fence: str | None = None) -> N
     :raises NodeNotFound: no such node.
     :raises LockLost: ``fence`` does not hold the reservation; nothing is deleted.
     """
-    for model in (
-        models.Port,
-        models.Portgroup,
-        models.NodeTag,
-        models.NodeTrait,
-        models.VolumeConnector,
-        models.VolumeTarget,
-        models.BIOSSetting,
-        models.NodeHistory,
-        models.NodeInventory,
-        models.FirmwareComponent,
-    ):
-        rows = table(model)
-        connection.execute(sa.delete(rows).where(rows.c.node_id == node_id))
-    if connection.execute(sa.delete(_nodes).where(_fenced(node_id, fence))).rowcount == 0:
+    # With the row locked nobody adds what would be left behind, or refer to nothing.
+    locked = sa.select(_nodes.c.id).where(_fenced(node_id, fence)).with_for_update()
+    if connection.execute(locked).one_or_none() is None:
         raise _not_written(connection, node_id, fence)
+    exist = (sa.exists().where(rows.c.node_id == node_id).label(rows.name) for rows in _OWNED)
+    present = connection.execute(sa.select(*exist)).mappings().one()
+    for rows in _OWNED:
+        if present[rows.name]:
+            connection.execute(sa.delete(rows).where(rows.c.node_id == node_id))
+    connection.execute(sa.delete(_nodes).where(_nodes.c.id == node_id))
     connection.execute(sa.delete(_allocations).where(_allocations.c.node_id == node_id))
 
 
