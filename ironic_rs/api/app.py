@@ -102,6 +102,15 @@ class Application(ExplicitPecan):
         super().__init__(root, **options)
         self._router = router.Router(ROUTES)
 
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        try:
+            return super().__call__(environ, start_response)
+        finally:
+            # Pecan leaves the request and the response in the environment that the
+            # request holds: a circle that would keep answers of megabytes until the
+            # garbage collector comes by.
+            environ.pop("pecan.locals", None)
+
     def route(self, req: ApiRequest, node: Root, path: str) -> tuple[Any, list[str]]:
         req.context["route"] = self._router.find(req.method, path, req.context["minor"])
         return node.serve, []

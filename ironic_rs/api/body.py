@@ -139,7 +139,7 @@ def dump(value: Any) -> bytes:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, orjson.Fragment):
-        return json.loads(value.contents)
+        return json.loads(orjson.dumps(value))
     if value.tzinfo is None:
         value = value.replace(tzinfo=datetime.UTC)
     return value.isoformat()

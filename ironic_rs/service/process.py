@@ -33,7 +33,7 @@ from oslo_config import cfg
 
 from ironic_rs.conf import loading
 from ironic_rs.domain import errors
-from ironic_rs.service import notify
+from ironic_rs.service import memory, notify
 
 LOG = logging.getLogger(__name__)
 
@@ -212,6 +212,7 @@ def leave(code: int) -> NoReturn:
 
 def main(name: str, make: Callable[[], Service], conf: cfg.ConfigOpts) -> NoReturn:
     """Make and run a service, then end the process with its exit code."""
+    memory.share_arenas()
     try:
         service = make()
     except errors.IronicError as exc:

@@ -6,11 +6,11 @@ field case K08.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from cryptography import x509
 from oslo_config import cfg
 from oslo_log import log
 from oslo_utils import strutils
@@ -250,9 +250,10 @@ def _check_url(url: str) -> None:
 def _check_certificate(pem: str | None) -> None:
     if pem is None:
         return
+    # OpenSSL reads it as it will when the agent is called (SSLError is an OSError).
     try:
-        x509.load_pem_x509_certificates(pem.encode())
-    except ValueError as exc:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    except (ValueError, OSError) as exc:
         raise errors.InvalidParameterValue(
             f"agent_verify_ca is not a certificate in PEM form: {exc}"
         ) from exc

@@ -2,6 +2,7 @@
 
 import math
 
+import orjson
 import pytest
 
 from ironic_rs.db import jsontext
@@ -45,3 +46,23 @@ def test_equal_values_have_one_canonical_text():
 def test_what_json_has_no_form_for_is_refused():
     with pytest.raises(TypeError):
         jsontext.dumps({"a": object()})
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (None, b"{}"),
+        ("null", b"{}"),
+        ('{"b": 1, "a": [1,  2]}', b'{"b": 1, "a": [1,  2]}'),
+        ('{"a": NaN}', b'{"a":null}'),
+        ('{"a": "NaN"}', b'{"a":"NaN"}'),
+        ('{"big": 123456789012345678901234567890}', b'{"big": 123456789012345678901234567890}'),
+    ],
+)
+def test_stored_text_is_shown_as_it_is_when_it_is_json(text, shown):
+    assert orjson.dumps(jsontext.fragment(text)) == shown
+
+
+def test_stored_text_that_was_cut_off_is_not_passed_on():
+    with pytest.raises(ValueError, match="Unterminated"):
+        jsontext.fragment('{"a": {"b": "c')
