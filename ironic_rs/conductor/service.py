@@ -25,6 +25,7 @@ from ironic_rs.db import session
 from ironic_rs.domain import errors
 from ironic_rs.drivers.contract import Flows
 from ironic_rs.drivers.registry import DriverRegistry
+from ironic_rs.inspection.rules import builtin
 from ironic_rs.rpc import transport as rpc_transport
 from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.registry import Registry
@@ -90,6 +91,8 @@ class Conductor:
         LOG.info("Conductor %s is starting", self.host)
         session.wait_until_reachable()
         self.drivers.load()
+        # A bad file is found now, not by the first inspection.
+        builtin.load()
         recovery.free_own_locks(self)
         self.periodics = framework.Scheduler(self, tasks.collect(self))
         self._server = self._transport.serve(self.host, self.registry)

@@ -76,6 +76,26 @@ def of_node(node: models.Node, name: str) -> str | None:
     return found.get(name)
 
 
+def replaced(text: Any, name: str, value: str | None) -> str:
+    """Return the text form with one capability set, or without it.
+
+    :param text: what there is; None or empty for nothing.
+    :param value: None removes it.
+    :raises InvalidParameterValue: the text is none, or name or value can not be in it.
+    """
+    if text is not None and not isinstance(text, str):
+        raise errors.InvalidParameterValue(
+            f"Capabilities must be a string of the form 'key:value,key:value', not {text!r}."
+        )
+    if not name.strip() or "," in name or ":" in name or "," in (value or ""):
+        raise errors.InvalidParameterValue(
+            f"A capability '{name}' with the value '{value}' can not be written: commas and "
+            "colons stand between capabilities."
+        )
+    kept = [i for i in (text or "").split(",") if i.strip() and i.partition(":")[0].strip() != name]
+    return ",".join(kept if value is None else [*kept, f"{name}:{value}"])
+
+
 def of_instance(node: models.Node) -> dict[str, Any]:
     """Return the capabilities that the instance asks for.
 

@@ -10,6 +10,7 @@ rest-api.md section 11.10.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,9 @@ PORT_FIELDS = tuple(
 MAX_TIMEOUT = 60
 MAX_RETRIES = 10
 MAX_BACKOFF = 10
+
+#: What is escaped, or a brace that begins no number of repetitions.
+_BRACE = re.compile(r"(\\.)|\{(?!(?:\d+(?:,\d*)?|,\d*)\})", re.DOTALL)
 
 #: Says what is wrong with a value, None where nothing is.
 Check = Callable[[Any], str | None]
@@ -150,12 +154,26 @@ def _number(maximum: int, *, whole: bool = False) -> Check:
     return check
 
 
+def compile_pattern(expression: str) -> regex.Pattern[str]:
+    """Return a regular expression, compiled by a library that can end a search in time.
+
+    :raises ValueError: it is none.
+    """
+    # To that library other braces than those of a number of repetitions say how many
+    # errors are allowed; to everybody else they are braces.
+    plain = _BRACE.sub(lambda match: match[1] or "\\{", expression)
+    try:
+        return regex.compile(plain)
+    except (regex.error, OverflowError, RecursionError) as exc:
+        raise ValueError(str(exc)) from exc
+
+
 def _pattern(value: Any) -> str | None:
     if not isinstance(value, str):
         return "a regular expression"
     try:
-        regex.compile(value)
-    except (regex.error, OverflowError, RecursionError) as exc:
+        compile_pattern(value)
+    except ValueError as exc:
         return f"a regular expression ({exc})"
     return None
 

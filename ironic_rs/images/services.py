@@ -13,7 +13,6 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -113,16 +112,8 @@ def service_for(href: Any) -> ImageService:
 class HTTPImages:
     """Images on web servers."""
 
-    @contextlib.contextmanager
-    def _session(self) -> Iterator[requests.Session]:
-        verify = http.parse_verify(CONF.webserver_verify_ca, "[DEFAULT]webserver_verify_ca")
-        context = http.context(
-            verify, CONF.webserver_tls_minimum_version, CONF.webserver_tls_ciphers
-        )
-        with requests.Session() as session:
-            session.max_redirects = MAX_REDIRECTS
-            session.mount("https://", http.ContextAdapter(context))
-            yield session
+    def _session(self) -> contextlib.AbstractContextManager[requests.Session]:
+        return http.server_session(MAX_REDIRECTS)
 
     def _request(
         self, session: requests.Session, method: str, href: str, **kwargs: Any

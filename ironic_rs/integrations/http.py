@@ -6,11 +6,13 @@ version, and puts whole URLs, with the secrets in them, into its errors.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import ssl
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import requests.utils
 import urllib3.exceptions
 from oslo_utils import strutils
 
+from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 
 #: urllib3 begins its texts with the connection object.
@@ -126,6 +129,21 @@ class ContextAdapter(requests.adapters.HTTPAdapter):
         # The trust store is in the context; only the choice is left.
         verified = self._tls.verify_mode == ssl.CERT_REQUIRED
         conn.cert_reqs = "CERT_REQUIRED" if verified else "CERT_NONE"
+
+
+@contextlib.contextmanager
+def server_session(max_redirects: int) -> Iterator[requests.Session]:
+    """Return a session for the operator's web servers, with the trust of ``webserver_*``.
+
+    :raises InvalidParameterValue: the trust setting is bad.
+    :raises OSError, ValueError: as of :func:`context`.
+    """
+    verify = parse_verify(CONF.webserver_verify_ca, "[DEFAULT]webserver_verify_ca")
+    tls = context(verify, CONF.webserver_tls_minimum_version, CONF.webserver_tls_ciphers)
+    with requests.Session() as session:
+        session.max_redirects = max_redirects
+        session.mount("https://", ContextAdapter(tls))
+        yield session
 
 
 def describe(error: BaseException | None) -> str:

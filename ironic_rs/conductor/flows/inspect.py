@@ -13,6 +13,8 @@ from oslo_log import log
 from ironic_rs.conductor import failures
 from ironic_rs.conductor.flows import cache
 from ironic_rs.domain import errors, states, steps
+from ironic_rs.inspection import store
+from ironic_rs.inspection.rules import engine as rules
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.task import Task
@@ -49,17 +51,20 @@ def continue_inspection(
 
     An auto-discovered node (state ``enroll``) gets the data and keeps its state.
     """
+    plugin_data = {} if plugin_data is None else plugin_data
     # The post is as good as a heartbeat: fast track counts on it.
     task.node.driver_internal_info["agent_last_heartbeat"] = datetime.now(UTC).isoformat()
     try:
         result = task.driver.inspect.continue_inspection(task, inventory, plugin_data)
+        if result == states.INSPECTWAIT:
+            task.event("wait")
+            return
+        rules.apply(task, inventory, plugin_data)
+        store.store(task.node, inventory, plugin_data)
     except errors.LockLost:
         raise
     except Exception as exc:
         _failed(task, exc)
-        return
-    if result == states.INSPECTWAIT:
-        task.event("wait")
         return
     if task.node.provision_state == states.ENROLL:
         task.save()

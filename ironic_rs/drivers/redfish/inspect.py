@@ -16,6 +16,7 @@ from ironic_rs.drivers.redfish.driver_info import PROPERTIES, parse_driver_info
 from ironic_rs.drivers.redfish.sessions import talk
 from ironic_rs.inspection import store
 from ironic_rs.inspection.hooks import base as hooks
+from ironic_rs.inspection.rules import engine as rules
 
 #: Properties without which a node cannot be scheduled.
 ESSENTIAL = ("memory_mb", "local_gb", "cpu_arch")
@@ -48,6 +49,8 @@ class RedfishInspect(InspectInterface):
             plugin_data["parsed_lldp"] = found.lldp
         _set_properties(task, found)
         hooks.run(self._hooks, task, found.inventory, plugin_data)
+        # Before the data is stored: what rules make of it is part of it.
+        rules.apply(task, found.inventory, plugin_data)
         store.store(node, found.inventory, plugin_data)
         missing = [name for name in ESSENTIAL if node.properties.get(name) is None]
         if missing:

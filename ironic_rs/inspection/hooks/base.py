@@ -23,9 +23,12 @@ Data = dict[str, Any]
 
 
 class InspectionTask(Protocol):
-    """What a hook sees of the task: a locked node.  The caller saves the node."""
+    """What processing sees of the task: a locked node.  Hooks leave the saving to others."""
 
     node: models.Node
+
+    def save(self) -> None:
+        """Write the changed columns of the node."""
 
 
 class Hook(ABC):

@@ -325,3 +325,15 @@ def test_health_depends_on_the_threads(started: Conductor, monkeypatch: pytest.M
 
 def test_server_interface_is_what_the_conductor_uses() -> None:
     assert {"start", "stop", "wait"} <= set(dir(RpcServer))
+
+
+def test_a_bad_file_of_inspection_rules_stops_the_start(transport: Watched, tmp_path: Any) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text("- actions: [{op: fly, args: []}]")
+    CONF.set_override("built_in_rules", str(file), "inspection_rules")
+    try:
+        with pytest.raises(errors.ConfigInvalid, match=r"rules\.yaml, line 1: .*'fly'"):
+            Conductor("cond-a", transport).start()
+    finally:
+        CONF.clear_override("built_in_rules", "inspection_rules")
+    assert not conductors.online_hosts()

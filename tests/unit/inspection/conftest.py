@@ -33,4 +33,7 @@ def config(database: str) -> Iterator[Callable[..., None]]:  # noqa: F811
 def task(config: Callable[..., None]) -> SimpleNamespace:
     """What hooks see of a task."""
     node = nodes.create({"driver": "redfish", "provision_state": states.INSPECTING})
-    return SimpleNamespace(node=nodes.reserve(node.id, "conductor-1"))
+    reserved = nodes.reserve(node.id, "conductor-1")
+    return SimpleNamespace(
+        node=reserved, save=lambda: nodes.save(reserved, fence=reserved.reservation)
+    )

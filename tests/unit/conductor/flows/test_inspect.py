@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ironic_rs.conf import CONF
+from ironic_rs.db import inspection_rules, inventory
 from ironic_rs.domain import errors, states
 
 TOKEN = {"agent_secret_token": "t", "agent_url": "https://x", "agent_verify_ca": "/x"}
@@ -138,6 +141,54 @@ def test_data_that_can_not_be_processed_fails_the_inspection(world):
     assert "two nodes with one MAC" in stored.last_error
 
 
+def test_rules_are_applied_to_posted_data_before_it_is_stored(world):
+    put = {"op": "set-attribute", "args": ["extra/cpus", "{inventory[cpu][count]}"]}
+    mark = {"op": "set-plugin-data", "args": ["seen", True]}
+    inspection_rules.create({"actions": [put, mark]})
+
+    def process(task, inventory, plugin_data):
+        plugin_data["hooks"] = "were here"
+
+    world.driver.inspect.continue_inspection = process
+    node = world.node(states.INSPECTWAIT)
+    world.call(
+        "continue_inspection", node, inventory={"cpu": {"count": 4}}, plugin_data={"logs": 1}
+    )
+    stored = world.read(node)
+    assert (stored.provision_state, stored.extra) == (states.MANAGEABLE, {"cpus": "4"})
+    kept = inventory.get(stored.id)
+    assert kept.inventory_data == {"cpu": {"count": 4}}
+    assert kept.plugin_data == {"hooks": "were here", "seen": True}
+
+
+@pytest.mark.parametrize(
+    ("actions", "text"),
+    [
+        ([{"op": "fail", "args": ["too few CPUs"]}], "too few CPUs"),
+        ([{"op": "del-attribute", "args": ["extra/none"]}], "Failed to apply rule"),
+        ([{"op": "set-attribute", "args": ["name", "taken"]}], "taken"),
+        ([{"op": "api-call", "args": ["http://127.0.0.1:1/"]}], r"127\.0\.0\.1:1"),
+        ([{"odd": 1}], "KeyError"),
+    ],
+)
+def test_a_rule_that_fails_fails_the_inspection(world, actions, text):
+    world.node(name="taken")
+    actions = [
+        {**a, "args": [*a["args"], None, None, 5, 0]} if "api" in a.get("op", "") else a
+        for a in actions
+    ]
+    inspection_rules.create({"actions": actions})
+    world.driver.inspect.continue_inspection = lambda *args: None
+    node = world.node(states.INSPECTWAIT)
+    world.call("continue_inspection", node, inventory={})
+    stored = world.read(node)
+    assert stored.provision_state == states.INSPECTFAIL
+    assert re.search(text, stored.last_error)
+    assert stored.reservation is None
+    with pytest.raises(errors.NodeInventoryNotFound):
+        inventory.get(stored.id)
+
+
 @pytest.mark.parametrize("state", [states.MANAGEABLE, states.ENROLL, states.INSPECTING])
 def test_data_for_a_node_that_waits_for_none_is_not_found(world, state):
     with pytest.raises(errors.NotFound):
@@ -146,10 +197,14 @@ def test_data_for_a_node_that_waits_for_none_is_not_found(world, state):
 
 def test_a_discovered_node_gets_its_data_and_stays_enrolled(world):
     CONF.set_override("enabled", True, group="auto_discovery")
+    rule = {"op": "set-attribute", "args": ["name", "found-{inventory[serial]}"]}
+    inspection_rules.create({"actions": [rule]})
     world.driver.inspect.continue_inspection = lambda *args: None
     node = world.node(states.ENROLL)
-    world.call("continue_inspection", node, inventory={})
-    assert world.read(node).provision_state == states.ENROLL
+    world.call("continue_inspection", node, inventory={"serial": "s1"})
+    stored = world.read(node)
+    assert (stored.provision_state, stored.name) == (states.ENROLL, "found-s1")
+    assert inventory.get(stored.id).inventory_data == {"serial": "s1"}
 
 
 # Abort.

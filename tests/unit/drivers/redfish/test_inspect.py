@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ironic_rs.db import inspection_rules, nodes, ports
 from ironic_rs.db import inventory as db_inventory
-from ironic_rs.db import nodes, ports
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.redfish.inspect import RedfishInspect
 from tests.harness.bmc import SYSTEM, Answer, collection, error, link
@@ -281,3 +281,20 @@ def test_the_configuration_is_checked_when_the_interface_is_made(config):
     config("redfish", inspection_hooks="no-such-hook")
     with pytest.raises(errors.ConfigInvalid, match=r"\[redfish\]inspection_hooks.*no-such-hook"):
         RedfishInspect()
+
+
+def test_rules_see_the_inventory_and_what_they_make_of_it_is_stored(task, inspect, database):  # noqa: F811
+    inspection_rules.create(
+        {
+            "actions": [
+                {"op": "set-attribute", "args": ["extra/by", "{inventory[system_vendor]}"]},
+                {"op": "set-attribute", "args": ["properties/local_gb", 10]},
+                {"op": "set-plugin-data", "args": ["seen", True]},
+            ]
+        }
+    )
+    assert inspect.inspect_hardware(task) == states.MANAGEABLE
+    node = task.node
+    assert "manufacturer" in node.extra["by"]
+    assert node.properties["local_gb"] == 10
+    assert db_inventory.get(node.id).plugin_data["seen"] is True
