@@ -98,6 +98,7 @@ def _in_time(target: BmcTarget, doing: str, what: Callable[[Link], T], reading: 
         patience = limit
         if reading:
             patience = min(limit, SILENT_PATIENCE if bmc.silent else READ_PATIENCE)
+        reason: BmcError | None = None
         while True:
             turns.pause(bmc)
             try:
@@ -105,13 +106,22 @@ def _in_time(target: BmcTarget, doing: str, what: Callable[[Link], T], reading: 
             except BmcError as exc:
                 bmc.ended = time.monotonic()
                 bmc.silent = exc.silent
-                left = deadline - bmc.ended - CONF.ipmi.min_command_interval
-                if exc.silent or left <= 0 or not _worth_another_try(exc):
-                    raise
-                LOG.info("BMC %s, %s: %s; trying again", target, doing, exc)
-            else:
-                bmc.silent = False
-                return result
+                if not exc.silent and _worth_another_try(exc):
+                    if bmc.ended + _pause_after_failure() < deadline:
+                        LOG.info("BMC %s, %s: %s; trying again", target, doing, exc)
+                        reason = exc if exc.code is not None or reason is None else reason
+                        time.sleep(_pause_after_failure())
+                        continue
+                    # The time ran out in the middle of a log-in: that is not the cause.
+                    if exc.code is None and reason is not None:
+                        raise reason from exc
+                raise
+            bmc.silent = False
+            return result
+
+
+def _pause_after_failure() -> float:
+    return max(float(CONF.ipmi.min_command_interval), 1.0)
 
 
 def _once(

@@ -35,6 +35,10 @@ class BmcError(Exception):
         self.code = code
 
 
+class UnreadableSensors(BmcError):
+    """A listing of sensors makes no sense."""
+
+
 def is_transient(text: str) -> bool:
     """Tell whether an error with this text may go away by itself."""
     lower = text.lower()

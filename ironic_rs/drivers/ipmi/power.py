@@ -14,7 +14,7 @@ from ironic_rs.domain import errors, states
 from ironic_rs.drivers.base import PowerInterface, Properties
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.decorators import require_exclusive_lock
-from ironic_rs.drivers.ipmi import boot_device
+from ironic_rs.drivers.ipmi import boot_device, manufacturer
 from ironic_rs.drivers.ipmi.bmc import Link, operate
 from ironic_rs.drivers.ipmi.driver_info import PROPERTIES, parse, validate
 from ironic_rs.drivers.ipmi.errors import BmcError
@@ -63,7 +63,12 @@ class IPMIPower(PowerInterface):
         validate(task.node)
 
     def get_power_state(self, task: Task) -> str | None:
-        on = operate(task.node, "reading the power state", _is_on, reading=True)
+        def read(link: Link) -> bool:
+            on = _is_on(link)
+            manufacturer.note(link, task.node)
+            return on
+
+        on = operate(task.node, "reading the power state", read, reading=True)
         return states.POWER_ON if on else states.POWER_OFF
 
     def get_supported_power_states(self, task: Task) -> list[str]:

@@ -74,7 +74,7 @@ class Program:
 
     def sensors(self) -> sensors.Sensors:
         text = self._run(["-v", "sdr"], bounded=True)
-        return sensors.parse(text, BmcError)
+        return sensors.parse(text)
 
     def _run(self, words: Sequence[str], *, bounded: bool) -> str:
         """Run the program; with the next cipher suite when the BMC refuses one.

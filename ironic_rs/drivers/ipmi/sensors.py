@@ -8,15 +8,15 @@ Source: specification drivers.md sections 5.4 and 5.5, operations.md (sensor dat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import pyghmi.exceptions
 from oslo_log import log
 from pyghmi.ipmi import sdr
 from pyghmi.ipmi.private import constants
 
-from ironic_rs.drivers.ipmi.errors import BmcError
+from ironic_rs.drivers.ipmi.errors import BmcError, UnreadableSensors
 
 if TYPE_CHECKING:
     from ironic_rs.drivers.ipmi.session import Session
@@ -40,6 +40,10 @@ _UNITS = {
 _TYPE_LINE = re.compile(r"Sensor Type \((Analog|Discrete|Threshold)\)")
 _SENSORS_AND_EVENTS = 0x04
 _GET_READING = 0x2D
+#: Storage request "get sensor record", and "there is no such record".
+_NOT_THERE = (0x0A, 0x23, 0xCB)
+#: Kind of reading that is compared with thresholds.
+_THRESHOLD = 0x01
 
 
 class _Sdr(sdr.SDR):
@@ -57,6 +61,8 @@ class _Commands:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        #: There is no first record.
+        self.no_records = False
 
     def get_event_constants(self) -> ModuleType:
         return constants
@@ -70,6 +76,8 @@ class _Commands:
         except BmcError as exc:
             if exc.code is None:
                 raise
+            if (netfn, command, exc.code) == _NOT_THERE and not any(data[2:4]):
+                self.no_records = True
             return {"code": exc.code, "error": str(exc), "data": bytearray()}
         return {"code": 0, "data": bytearray(found)}
 
@@ -87,8 +95,13 @@ def read(session: Session) -> Sensors:
     :raises BmcError: the list of sensors is not readable.
     """
     commands = _Commands(session)
-    # The library keeps a weak reference to its command object.
-    entries = _Sdr(commands)
+    try:
+        # The library keeps a weak reference to its command object.
+        entries = _Sdr(commands)
+    except pyghmi.exceptions.IpmiException as exc:
+        if commands.no_records:
+            return {}
+        raise BmcError(f"its list of sensors is not readable: {exc}") from exc
     found: Sensors = {}
     for number in list(entries.get_sensor_numbers()):
         entry = entries.sensors[number]
@@ -108,40 +121,43 @@ def read(session: Session) -> Sensors:
         except (ArithmeticError, IndexError, NotImplementedError) as exc:
             LOG.debug("Sensor %s of BMC %s makes no sense: %s", entry.name, session.target, exc)
             continue
-        _add(found, entry, reading)
+        _add(found, entry, reading, raw[0])
     return found
 
 
-def _add(found: Sensors, entry: Any, reading: Any) -> None:
+def _add(found: Sensors, entry: Any, reading: Any, raw: int) -> None:
     kind = (str(entry.sensor_type).split() or ["Unknown"])[0]
     name = f"{entry.name} (0x{entry.sensor_number:x})"
-    analog = reading.value is not None
-    label = "Sensor Type (Threshold)" if analog else "Sensor Type (Discrete)"
+    analog = entry.reading_type == _THRESHOLD
     record = {
         "Sensor ID": name,
         "Entity ID": entry.entity_id,
-        label: f"{entry.sensor_type} (0x{entry.sensor_type_number:02x})",
-        "Sensor Reading": _text(reading, analog),
+        f"Sensor Type ({'Threshold' if analog else 'Discrete'})": (
+            f"{entry.sensor_type} (0x{entry.sensor_type_number:02x})"
+        ),
+        "Sensor Reading": _text(reading, raw),
     }
-    if not reading.unavailable:
-        record["Status"] = "; ".join(reading.states) or "ok"
+    if analog:
+        states = [state.removesuffix(" threshold").title() for state in reading.states]
+        record["Status"] = "Not Available" if reading.unavailable else ", ".join(states) or "ok"
+    elif reading.states:
+        record["States Asserted"] = ", ".join(reading.states)
     found.setdefault(kind, {})[name] = record
 
 
-def _text(reading: Any, analog: bool) -> str:
+def _text(reading: Any, raw: int) -> str:
     if reading.unavailable:
         return "No Reading"
-    if not analog:
-        bits = sum(1 << (state & 0xFF) for state in reading.state_ids)
-        return f"{bits:x}h"
+    if reading.value is None:
+        return f"{raw:x}h"
     units = _UNITS.get(reading.units, reading.units).strip()
     return f"{reading.value:.6g} (+/- {reading.imprecision or 0:.6g}) {units}".rstrip()
 
 
-def parse(text: str, no_sensors: Callable[[str], Exception]) -> Sensors:
+def parse(text: str) -> Sensors:
     """Parse what ``ipmitool sdr -v`` prints.
 
-    :param no_sensors: makes the error of a text in which no sensor was found.
+    :raises UnreadableSensors: no sensor in it, or one without a type.
     """
     if not text.strip():
         return {}
@@ -156,8 +172,8 @@ def parse(text: str, no_sensors: Callable[[str], Exception]) -> Sensors:
             continue
         kinds = [value for key, value in record.items() if _TYPE_LINE.fullmatch(key)]
         if not kinds or not kinds[0]:
-            raise no_sensors(f"sensor {record['Sensor ID']} has no type")
+            raise UnreadableSensors(f"sensor {record['Sensor ID']} has no type")
         found.setdefault(kinds[0].split()[0], {})[record["Sensor ID"]] = record
     if not found:
-        raise no_sensors("no sensor found in the answer of the program")
+        raise UnreadableSensors("no sensor found in the answer of the program")
     return found

@@ -29,10 +29,12 @@ from ironic_rs.drivers.ipmi.errors import TRANSIENT_CODES, BmcError, is_transien
 
 LOG = log.getLogger(__name__)
 
-#: Seconds before a packet without answer is sent again: at first, and at most.
+#: Seconds before a packet without answer is sent again: at least, and at most.
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 4.0
+LONGEST_PAUSE = 2.0
 _GROWTH = 1.5
+#: How many times as long as the last answer took the next one may take.
+_MARGIN = 2.0
 #: Seconds that the answer to a log-out is waited for; the BMC forgets by itself, too.
 LOGOUT_PATIENCE = 0.5
 #: Seconds that the answer to a request is waited for that is sent once only.
@@ -70,7 +72,8 @@ class Session(simplesession.Session):
         self._give_up_silent = time.monotonic() + patience
         self._heard = False
         self._pause = FIRST_PAUSE
-        self._send_again_at = 0.0
+        self._sent_at = 0.0
+        self._repeated = False
         self._send_error: OSError | None = None
         self._once = False
         self._proposals = [s for s in target.suites or BUILT_IN_SUITES if s in _HASHES]
@@ -227,7 +230,7 @@ class Session(simplesession.Session):
     ) -> None:
         if self.sequencenumber:
             self.sequencenumber += 1
-        self._send_again_at = time.monotonic() + self._pause
+        self._sent_at = time.monotonic()
         for peer in self._peers:
             try:
                 peer.send(self.netpacket)
@@ -244,11 +247,12 @@ class Session(simplesession.Session):
         end = self.deadline if self._heard else min(self.deadline, self._give_up_silent)
         if now >= end:
             raise self._no_answer()
-        pause = max(0.0, min(end, self._send_again_at) - now)
+        pause = max(0.0, min(end, self._sent_at + self._pause) - now)
         if self._poll.poll(pause * 1000 + 1):
             self.process_pktqueue()
-        elif time.monotonic() >= self._send_again_at:
+        elif time.monotonic() >= self._sent_at + self._pause:
             self._pause = min(self._pause * _GROWTH, LONGEST_PAUSE)
+            self._repeated = True
             self._timedout()
 
     def process_pktqueue(self) -> None:
@@ -276,7 +280,11 @@ class Session(simplesession.Session):
         self._peers = [peer]
 
     def _take(self, packet: bytearray) -> None:
-        self._pause = FIRST_PAUSE
+        if not self._repeated:
+            took = time.monotonic() - self._sent_at
+            self._pause = min(max(FIRST_PAUSE, _MARGIN * took), LONGEST_PAUSE)
+        # Else nobody knows which of the packets is answered; the longer pause stays.
+        self._repeated = False
         try:
             self._handle_ipmi_packet(packet)
         except MALFORMED as exc:
@@ -298,7 +306,7 @@ class Session(simplesession.Session):
             self.hasretried = 1
             self.send_payload()
         else:
-            self._send_again_at = time.monotonic() + self._pause
+            self._sent_at = time.monotonic()
 
     def _no_answer(self) -> BmcError:
         what = {

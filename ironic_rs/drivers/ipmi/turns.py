@@ -28,12 +28,14 @@ class Bmc:
     :ivar ended: end of the last operation, by ``time.monotonic()``.
     :ivar silent: it sent nothing at all when it was last asked.
     :ivar suites: node -> place in its list of cipher suites that the BMC accepted.
+    :ivar manufacturers: node -> number of its manufacturer, as far as it was asked for.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     ended: float = 0.0
     silent: bool = False
     suites: dict[str, int] = field(default_factory=dict)
+    manufacturers: dict[str, int] = field(default_factory=dict)
 
 
 _bmcs: dict[tuple[str, int], Bmc] = {}
@@ -41,7 +43,8 @@ _guard = threading.Lock()
 _tidied = 0.0
 
 
-def _known(target: BmcTarget) -> Bmc:
+def known(target: BmcTarget) -> Bmc:
+    """Return what is known of the BMC of a node."""
     global _tidied
     now = time.monotonic()
     with _guard:
@@ -67,7 +70,7 @@ def turn(target: BmcTarget, deadline: float) -> Iterator[Bmc]:
     :param deadline: by ``time.monotonic()``.
     :raises BmcError: others did not let go of it in time.
     """
-    bmc = _known(target)
+    bmc = known(target)
     if not bmc.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise BmcError("it is busy with other requests of this conductor")
     try:

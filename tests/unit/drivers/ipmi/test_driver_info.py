@@ -24,11 +24,6 @@ DUAL = SINGLE | {
 }
 
 
-@pytest.fixture(autouse=True)
-def options(config):
-    """Load the configuration, with defaults."""
-
-
 @pytest.fixture
 def program(monkeypatch):
     """The program is on the conductor."""
