@@ -1,9 +1,9 @@
 """The policy of ``auth_strategy = keystone``: our defaults and the operator's files.
 
 oslo.policy reads and evaluates the rules.  A set of rules is loaded as a whole and
-never changes; when a file changes, another set takes its place.  So requests that run
-at the same time see either the old rules or the new ones, and a file that can not be
-used changes nothing.
+never changes; when a file changes, another set takes its place.  So a request sees
+either the old rules or the new ones from its beginning to its end, and a file that can
+not be used changes nothing.
 
 Source: specification rest-api.md section 13, data/policies.json.
 """
@@ -15,12 +15,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from oslo_config import cfg
 from oslo_policy import opts as policy_opts
 from oslo_policy import policy
 
 from ironic_rs.api import policy_rules
+from ironic_rs.api.policy_checks import Prepared
 from ironic_rs.conf import loading, opts
 from ironic_rs.domain import errors
 from ironic_rs.rpc.context import RequestContext
@@ -54,6 +56,8 @@ def load(conf: cfg.ConfigOpts) -> policy.Enforcer:
     rules.suppress_default_change_warnings = True
     rules.register_defaults(policy_rules.list_rules(scoped=conf.oslo_policy.enforce_scope))
     rules.load_rules(force_reload=True)
+    for name, check in rules.rules.items():
+        rules.rules[name] = Prepared(check)
     return rules
 
 
@@ -78,6 +82,8 @@ class RoleBased:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._lock = threading.Lock()
+        self._of_request: WeakKeyDictionary[RequestContext, policy.Enforcer]
+        self._of_request = WeakKeyDictionary()
         policy_opts.set_defaults(conf)
         # Looked at before they are read: what changes in between is read again.
         self._stamp = self._look()
@@ -95,7 +101,9 @@ class RoleBased:
         :raises TemporaryFailure: the rule can not be evaluated, as it asks a server that
             does not answer.
         """
-        rules = self._current()
+        rules = self._of_request.get(context)
+        if rules is None:
+            rules = self._of_request[context] = self._current()
         if rule.startswith(_OPTIONAL) and rule not in rules.rules:
             return True
         caller = context.to_policy_values()
