@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ironic_rs.api import microversions
-from ironic_rs.domain import errors
+from ironic_rs.domain import errors, names
 from ironic_rs.domain.fields import BadValue, Kind, show, show_names
 from ironic_rs.domain.fields.kinds import (
     Boolean,
@@ -109,6 +109,18 @@ LIST = StringList()
 TEXT = String(maximum=None)
 UUID = Uuid()
 ANY = Kind()
+
+
+def check_name(name: Any, resource: str) -> None:
+    """Refuse what can not be the name of a resource; None is no name.
+
+    :raises InvalidParameterValue: the text says what would be accepted.
+    """
+    if name is not None and not (isinstance(name, str) and names.is_valid_name(name)):
+        raise errors.InvalidParameterValue(
+            f"Cannot name a{'n' * (resource[0] in 'aeiou')} {resource} {show(name)}; accepted: 1 "
+            "to 255 of the characters A-Z a-z 0-9 - . _ ~, no UUID."
+        )
 
 
 @dataclass(frozen=True)

@@ -196,12 +196,12 @@ class Call:
             raise errors.HTTPForbidden(resource=rules[-1])
 
     def project_filter(self) -> str | None:
-        """Authorise a list by the two rules of its route: ``<x>:list_all``, ``<x>:list``.
+        """Authorise a list by the first rules of its route: ``<x>:list_all``, ``<x>:list``.
 
         :returns: the project to whose rows the list is limited, None for all rows.
         :raises HTTPForbidden: neither rule passes, or the caller is in no project.
         """
-        list_all, own = self.route.policy
+        list_all, own = self.route.policy[:2]
         if self.allows(list_all):
             return None
         project = self.context.project_id

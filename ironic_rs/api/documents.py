@@ -33,7 +33,11 @@ PATH_ARGUMENTS: Mapping[str, tuple[Schema, str]] = {
     "node": (IDENT, "UUID or (from 1.5) name of the node"),
     "port": (IDENT, "UUID of the port, or its name where the port is not deleted"),
     "portgroup": (IDENT, "UUID or name of the portgroup"),
+    "allocation": (IDENT, "UUID or name of the allocation"),
     "chassis": (UUID, "UUID of the chassis"),
+    "connector": (UUID, "UUID of the volume connector"),
+    "target": (UUID, "UUID of the volume target"),
+    "device_types": (SEGMENT, "cdrom, disk, floppy, separated by commas"),
     "driver": (SEGMENT, "name of the hardware type"),
     "hostname": (SEGMENT, "name of the conductor"),
     "indicator": (

@@ -65,7 +65,10 @@ class V(enum.IntEnum):
     EVENTS = 54
     DEPLOY_TEMPLATES = 55
     CONFIGDRIVE_OBJECT = 56
+    PATCH_ALLOCATION = 57
+    BACKFILL = 58  # an allocation for a node that is in use already
     VENDOR_DATA = 59
+    ALLOCATION_OWNER = 60
     AGENT_TOKEN = 62
     INDICATORS = 63  # not enforced
     NETWORK_TYPE = 64  # local_link_connection.network_type

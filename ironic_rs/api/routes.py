@@ -19,6 +19,7 @@ from ironic_rs.api.documents import Chosen, Listing, New, Patch, Refused, Whole
 from ironic_rs.api.microversions import MINIMUM, V
 from ironic_rs.api.router import ANY_METHOD, Route
 from ironic_rs.api.v1 import (
+    allocations,
     chassis,
     conductors,
     deploy_templates,
@@ -39,12 +40,16 @@ from ironic_rs.api.v1 import (
     root,
     runbooks,
     shards,
+    virtual_media,
+    volumes,
 )
 from ironic_rs.domain import fields
 
 _LIST_NODES = ("baremetal:node:list_all", "baremetal:node:list")
 _LIST_PORTS = ("baremetal:port:list_all", "baremetal:port:list")
 _LIST_PORTGROUPS = ("baremetal:portgroup:list_all", "baremetal:portgroup:list")
+_LIST_ALLOCATIONS = ("baremetal:allocation:list_all", "baremetal:allocation:list")
+_LIST_VOLUMES = ("baremetal:volume:list_all", "baremetal:volume:list")
 _LIST_RUNBOOKS = ("baremetal:runbook:list_all", "baremetal:runbook:list")
 #: Vendor methods that go on after the answer answer 202.
 _VENDOR: dict[str, Any] = {
@@ -140,8 +145,18 @@ _NODES: tuple[Route, ...] = (
           body=node_parts.NEW_VIF, policy=_node("vif:attach")),
     Route("DELETE", "/v1/nodes/{node}/vifs/{vif}", node_parts.detach_vif, V.VIFS, 404, 204,
           policy=_node("vif:detach")),
-    Route("GET", "/v1/nodes/{node}/vmedia", node_parts.list_vmedia, V.GET_VMEDIA,
-          policy=_node("vmedia:get"), answer=node_parts.VMEDIA),
+    Route("GET", "/v1/nodes/{node}/vmedia", virtual_media.list_media, V.GET_VMEDIA,
+          policy=_node("vmedia:get"), answer=virtual_media.DEVICES),
+    Route("POST", "/v1/nodes/{node}/vmedia", virtual_media.attach_media, V.VMEDIA, 404, 204,
+          body="args", policy=_node("vmedia:attach"), args=virtual_media.ATTACH_ARGS),
+    Route("DELETE", "/v1/nodes/{node}/vmedia", virtual_media.detach_media, V.VMEDIA, 404, 204,
+          policy=_node("vmedia:detach"), args=virtual_media.DETACH_ARGS),
+    Route("DELETE", "/v1/nodes/{node}/vmedia/{device_types}", virtual_media.detach_named_media,
+          V.VMEDIA, 404, 204, policy=_node("vmedia:detach")),
+    Route("GET", "/v1/nodes/{node}/allocation", allocations.show_node_allocation, V.ALLOCATIONS,
+          policy=(allocations.GET,), args=allocations.SHOW_ARGS, answer=Chosen(fields.ALLOCATION)),
+    Route("DELETE", "/v1/nodes/{node}/allocation", allocations.delete_node_allocation,
+          V.ALLOCATIONS, 404, 204, policy=(allocations.DELETE,)),
     Route("GET", "/v1/nodes/{node}/bios", node_parts.list_bios, V.BIOS, policy=_node("bios:get"),
           args=node_parts.BIOS_ARGS, answer=Listing(fields.BIOS_SETTING, paged=False)),
     Route("GET", "/v1/nodes/{node}/bios/{setting}", node_parts.show_bios, V.BIOS,
@@ -169,6 +184,14 @@ _NODES: tuple[Route, ...] = (
     Route("GET", "/v1/nodes/{node}/portgroups/detail", portgroups.list_node_portgroups_detail,
           V.PORTGROUP_PORTS, policy=_LIST_PORTGROUPS, args=PAGE,
           answer=Listing(fields.PORTGROUP, whole=True)),
+
+    Route("GET", "/v1/nodes/{node}/volume", volumes.show_node_volume, V.VOLUMES,
+          policy=_rule("volume:get"), answer=volumes.OVERVIEW),
+    Route("GET", "/v1/nodes/{node}/volume/connectors", volumes.list_node_connectors, V.VOLUMES,
+          policy=_LIST_VOLUMES, args=volumes.BELOW_ARGS, answer=Listing(fields.VOLUME_CONNECTOR)),
+    Route("GET", "/v1/nodes/{node}/volume/targets", volumes.list_node_targets, V.VOLUMES,
+          policy=(*_LIST_VOLUMES, volumes.VIEW_PROPERTIES), args=volumes.BELOW_ARGS,
+          answer=Listing(fields.VOLUME_TARGET)),
 
     Route("GET", "/v1/nodes/{node}/vendor_passthru/methods", management.node_methods,
           policy=_node("vendor_passthru"), answer=management.METHODS),
@@ -240,6 +263,49 @@ _OTHERS: tuple[Route, ...] = (
           policy=_rule("driver:get_raid_logical_disk_properties"), answer=drivers.PROPERTIES),
     Route("GET", "/v1/drivers/{driver}/vendor_passthru/methods", management.driver_methods,
           policy=_rule("driver:vendor_passthru"), answer=management.METHODS),
+
+    Route("GET", "/v1/volume", volumes.show_volume, V.VOLUMES, policy=_rule("volume:get"),
+          answer=volumes.OVERVIEW),
+    Route("GET", "/v1/volume/connectors", volumes.list_connectors, V.VOLUMES,
+          policy=_LIST_VOLUMES, args=volumes.LIST_ARGS, answer=Listing(fields.VOLUME_CONNECTOR)),
+    Route("POST", "/v1/volume/connectors", volumes.create_connector, V.VOLUMES, 404, 201,
+          body=New(fields.VOLUME_CONNECTOR), policy=_rule("volume:create"),
+          answer=Whole(fields.VOLUME_CONNECTOR)),
+    Route("GET", "/v1/volume/connectors/{connector}", volumes.show_connector, V.VOLUMES,
+          policy=_rule("volume:get"), args=volumes.SHOW_ARGS,
+          answer=Chosen(fields.VOLUME_CONNECTOR)),
+    Route("PATCH", "/v1/volume/connectors/{connector}", volumes.update_connector, V.VOLUMES,
+          body=Patch(fields.VOLUME_CONNECTOR), policy=_rule("volume:update"),
+          answer=Whole(fields.VOLUME_CONNECTOR)),
+    Route("DELETE", "/v1/volume/connectors/{connector}", volumes.delete_connector, V.VOLUMES,
+          404, 204, policy=_rule("volume:delete")),
+    Route("GET", "/v1/volume/targets", volumes.list_targets, V.VOLUMES,
+          policy=(*_LIST_VOLUMES, volumes.VIEW_PROPERTIES), args=volumes.LIST_ARGS,
+          answer=Listing(fields.VOLUME_TARGET)),
+    Route("POST", "/v1/volume/targets", volumes.create_target, V.VOLUMES, 404, 201,
+          body=New(fields.VOLUME_TARGET), policy=_rule("volume:create"),
+          answer=Whole(fields.VOLUME_TARGET)),
+    Route("GET", "/v1/volume/targets/{target}", volumes.show_target, V.VOLUMES,
+          policy=(*_rule("volume:get"), volumes.VIEW_PROPERTIES), args=volumes.SHOW_ARGS,
+          answer=Chosen(fields.VOLUME_TARGET)),
+    Route("PATCH", "/v1/volume/targets/{target}", volumes.update_target, V.VOLUMES,
+          body=Patch(fields.VOLUME_TARGET), answer=Whole(fields.VOLUME_TARGET),
+          policy=(*_rule("volume:update"), volumes.VIEW_PROPERTIES)),
+    Route("DELETE", "/v1/volume/targets/{target}", volumes.delete_target, V.VOLUMES, 404, 204,
+          policy=_rule("volume:delete")),
+
+    Route("GET", "/v1/allocations", allocations.list_allocations, V.ALLOCATIONS,
+          policy=_LIST_ALLOCATIONS, args=allocations.LIST_ARGS, answer=Listing(fields.ALLOCATION)),
+    Route("POST", "/v1/allocations", allocations.create_allocation, V.ALLOCATIONS, 405, 201,
+          body=allocations.NEW, answer=Whole(fields.ALLOCATION),
+          policy=(allocations.CREATE, allocations.CREATE_RESTRICTED, allocations.CREATE_PRE_RBAC)),
+    Route("GET", "/v1/allocations/{allocation}", allocations.show_allocation, V.ALLOCATIONS,
+          policy=(allocations.GET,), args=allocations.SHOW_ARGS, answer=Chosen(fields.ALLOCATION)),
+    Route("PATCH", "/v1/allocations/{allocation}", allocations.update_allocation,
+          V.PATCH_ALLOCATION, 405, body=allocations.CHANGE, answer=Whole(fields.ALLOCATION),
+          policy=(allocations.GET, allocations.UPDATE)),
+    Route("DELETE", "/v1/allocations/{allocation}", allocations.delete_allocation, V.ALLOCATIONS,
+          405, 204, policy=(allocations.GET, allocations.DELETE)),
 
     Route("GET", "/v1/conductors", conductors.list_conductors, V.CONDUCTORS,
           policy=_rule("conductor:get"), args=conductors.LIST_ARGS,
@@ -345,8 +411,8 @@ def _passthru() -> Iterator[Route]:
 
 
 def _refused() -> Iterator[Route]:
-    """Ports and portgroups below a node can be listed, nothing else."""
-    for name in ("ports", "portgroups"):
+    """What is attached to a node can be listed below it, nothing else."""
+    for name in ("ports", "portgroups", "volume/connectors", "volume/targets"):
         yield Route("POST", f"/v1/nodes/{{node}}/{name}", ports.refuse_below_node, body=Refused())
         for method in ("GET", "PATCH", "DELETE"):
             yield Route(method, f"/v1/nodes/{{node}}/{name}/{{ident}}", ports.refuse_below_node,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection
 from ironic_rs.db import conductors, integrity, models, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
-from ironic_rs.db.resource import Resource, node_uuid_of
+from ironic_rs.db.resource import Change, Resource, node_uuid_of
 from ironic_rs.domain import errors, states
 
 Allocation = models.Allocation
@@ -76,15 +76,14 @@ def create(connection: Connection, given: Mapping[str, Any]) -> Allocation:
 
 
 @session.writes
-def modify(
-    connection: Connection, ident: int | str, change: Callable[[Allocation], Mapping[str, Any]]
-) -> Allocation:
-    """Change columns by what they are at the moment of the change; return the result.
+def change(connection: Connection, ident: int | str, make: Change[Allocation]) -> Allocation:
+    """Change an allocation by what it is under the lock of its row.
 
-    :param change: returns the columns to write; may run more than once.
+    :param make: gets the allocation, returns the columns to write; may be called again
+        after a deadlock.
     :raises AllocationNotFound, AllocationDuplicateName: as named.
     """
-    return _resource.modify(connection, ident, change)
+    return _resource.change(connection, ident, make)
 
 
 def _pending(allocation: Allocation) -> list[ColumnElement[bool]]:

@@ -10,7 +10,7 @@ from oslo_utils import netutils, uuidutils
 from sqlalchemy import Connection
 
 from ironic_rs.conf import CONF
-from ironic_rs.db import models, records, session
+from ironic_rs.db import models, records, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Resource, node_filters, node_uuid_of
@@ -113,6 +113,26 @@ def save(portgroup: Portgroup, *, fence: str | None = None) -> None:
     if changed:
         update(portgroup, changed, fence=fence)
         records.mark_clean(portgroup, changed)
+
+
+@session.writes
+def save_with_ports(connection: Connection, portgroup: Portgroup, *, fence: str | None) -> None:
+    """Write the changed columns, and the physical network to all member ports as well.
+
+    Both or neither: members must not disagree (2 UPDATEs in a transaction).
+
+    :raises PortgroupNotFound, LockLost, PortgroupDuplicateName,
+        PortgroupMACAlreadyExists: as named; nothing is written.
+    """
+    # Named even when it is as stored: this statement is what checks the fence.
+    changed = {
+        **records.changes(portgroup),
+        "physical_network": portgroup.physical_network,
+    }
+    _resource.update(connection, portgroup, _lower(changed), fence)
+    network = values.for_update(models.Port, {"physical_network": portgroup.physical_network})
+    members = _ports.c.portgroup_id == portgroup.id
+    connection.execute(sa.update(_ports).where(members).values(network))
 
 
 @session.writes

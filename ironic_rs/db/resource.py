@@ -64,27 +64,6 @@ class Resource(Generic[RecordT]):
             connection.execute(sa.insert(rows).values(row))
         return self.one(connection, rows.c.uuid == row["uuid"], row["uuid"])
 
-    def modify(
-        self,
-        connection: Connection,
-        ident: int | str,
-        change: Callable[[RecordT], Mapping[str, Any]],
-    ) -> RecordT:
-        """Change columns by what they are at the moment of the change; return the result.
-
-        :param change: returns the columns to write; may run more than once.
-        """
-        where = self.where(ident)
-        rows = table(self.model)
-        # Others that change the same row wait here, or for our commit.
-        connection.execute(sa.select(rows.c.id).where(where).with_for_update())
-        record = self.one(connection, where, ident)
-        given = change(record)
-        if not given:
-            return record
-        self.update(connection, record, given)
-        return self.one(connection, where, ident)
-
     def update(
         self,
         connection: Connection,

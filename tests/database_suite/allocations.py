@@ -139,16 +139,16 @@ class TestAllocations:
         request = pending(extra={"a": 0})
 
         def add(place):
-            allocations.modify(
+            allocations.change(
                 request.id, lambda record: {"extra": {**record.extra, f"k{place}": place}}
             )
 
         assert in_threads(8, add) == [None] * 8
         assert len(allocations.get(request.id).extra) == 9
-        unchanged = allocations.modify(request.uuid, lambda record: {})
+        unchanged = allocations.change(request.uuid, lambda record: {})
         assert unchanged.updated_at == allocations.get(request.id).updated_at
         with pytest.raises(errors.AllocationNotFound):
-            allocations.modify(str(uuid.uuid4()), lambda record: {})
+            allocations.change(str(uuid.uuid4()), lambda record: {})
 
     def test_deletion_can_be_limited_to_those_without_a_node(self):
         free, bound = pending(), pending()

@@ -1,4 +1,4 @@
-"""What is read of a node besides the node itself, and traits, VIFs, virtual media.
+"""What is read of a node besides the node itself, and traits, VIFs.
 
 Source: specification rest-api.md sections 10.3 to 10.7.
 """
@@ -117,29 +117,6 @@ def attach_vif(call: Call) -> None:
 def detach_vif(call: Call) -> None:
     """DELETE /v1/nodes/{node}/vifs/{vif}."""
     call.conductors.vif_detach(call.context, node_view.load(call), call.path["vif"])
-
-
-# Virtual media
-
-VMEDIA = Shape(
-    "virtual media devices of the node",
-    {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "media_types": {"type": "array", "items": TEXT},
-                "inserted": {"type": "boolean"},
-                "image": {"type": ["string", "null"]},
-            },
-        },
-    },
-)
-
-
-def list_vmedia(call: Call) -> list[dict[str, Any]]:
-    """GET /v1/nodes/{node}/vmedia."""
-    return call.conductors.get_virtual_media(call.context, node_view.load(call))
 
 
 # BIOS settings and firmware

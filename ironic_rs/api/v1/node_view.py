@@ -15,7 +15,7 @@ from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, FromText, Resource, Row, View, link_fields
 from ironic_rs.db import jsontext
 from ironic_rs.db import nodes as db_nodes
-from ironic_rs.domain import errors, fields, names, secrets, states
+from ironic_rs.domain import errors, fields, names, patch, secrets, states
 
 #: Who does not pass this rule gets the answer as if there were no node.
 SEE = "baremetal:node:get"
@@ -166,6 +166,34 @@ def find_all(call: Call, uuids: Sequence[str]) -> Sequence[Row]:
         if uuid not in visible:
             raise errors.NodeNotFound(node=uuid)
     return rows
+
+
+def move_target(call: Call, node: Row, uuid: str) -> Row:
+    """Return the node that something attached to ``node`` may be moved to.
+
+    :raises InvalidParameterValue: not visible, or of another owner; which of them is
+        not told.
+    """
+    try:
+        target = find(call, uuid)
+    except errors.NodeNotFound:
+        target = None
+    if target is None or target["owner"] != node["owner"]:
+        raise errors.InvalidParameterValue(f"Node {uuid} could not be found.")
+    return target
+
+
+def on_columns(call: Call, node: Row, ops: Iterable[patch.Operation]) -> list[patch.Operation]:
+    """Return the patch of something attached to ``node`` with the column of the node.
+
+    :raises InvalidParameterValue: it can not be moved to the node that is named.
+    """
+    return [
+        {"op": "replace", "path": "/node_id", "value": move_target(call, node, op["value"])["id"]}
+        if op["path"] == "/node_uuid"
+        else op
+        for op in ops
+    ]
 
 
 def render(call: Call, view: View, rows: Sequence[Row]) -> list[dict[str, Any]]:

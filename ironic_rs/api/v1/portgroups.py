@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ironic_rs.api import policy
-from ironic_rs.api.args import DETAIL, FIELDS, IDENT, LIST, MAC, PAGE, Arg
+from ironic_rs.api.args import DETAIL, FIELDS, IDENT, LIST, MAC, PAGE, Arg, check_name
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
 from ironic_rs.api.microversions import V
@@ -17,7 +17,6 @@ from ironic_rs.api.representation import Computed, Resource, link_fields
 from ironic_rs.api.v1 import node_view, ports
 from ironic_rs.db import portgroups as db_portgroups
 from ironic_rs.domain import errors, fields, names, patch, states
-from ironic_rs.domain.fields import show
 
 PORTGROUP = Resource(
     fields.PORTGROUP,
@@ -138,7 +137,7 @@ def create_portgroup(call: Call) -> Reply:
     for name in _GATED:
         if body.get(name):
             call.require(fields.PORTGROUP.by_name[name].since, f"Field '{name}' of a portgroup")
-    _check_name(values.get("name"))
+    check_name(values.get("name"), "portgroup")
     uuid = values.pop("node_uuid")
     try:
         node = node_view.find(call, uuid)
@@ -155,14 +154,6 @@ def create_portgroup(call: Call) -> Reply:
 def _show(call: Call, uuid: str) -> dict[str, Any]:
     view = PORTGROUP.detail(call.minor)
     return view.render(_row(uuid, view.columns), call)
-
-
-def _check_name(name: Any) -> None:
-    if name is not None and not (isinstance(name, str) and names.is_valid_name(name)):
-        raise errors.InvalidParameterValue(
-            f"Cannot name a portgroup {show(name)}; accepted: 1 to 255 of the characters "
-            "A-Z a-z 0-9 - . _ ~, no UUID."
-        )
 
 
 def update_portgroup(call: Call) -> dict[str, Any]:
@@ -184,36 +175,14 @@ def update_portgroup(call: Call) -> dict[str, Any]:
         )
     converted = patch.convert(ops, fields.PORTGROUP)
     for value in patch.values(converted, "/name"):
-        _check_name(value)
+        check_name(value, "portgroup")
     after = patch.apply({n: row[n] for n in PATCHABLE}, converted, fields.PORTGROUP)
     for name in {patch.root(op) for op in converted}:
         fields.PORTGROUP.by_name[name].convert(after[name], "portgroup")
     call.conductors.update_portgroup(
-        call.context, node, row["uuid"], _on_columns(call, node, converted)
+        call.context, node, row["uuid"], node_view.on_columns(call, node, converted)
     )
     return _show(call, row["uuid"])
-
-
-def _on_columns(
-    call: Call, node: Mapping[Any, Any], ops: list[patch.Operation]
-) -> list[patch.Operation]:
-    return [
-        {"op": "replace", "path": "/node_id", "value": _target(call, node, op["value"])["id"]}
-        if op["path"] == "/node_uuid"
-        else op
-        for op in ops
-    ]
-
-
-def _target(call: Call, node: Mapping[Any, Any], uuid: str) -> Mapping[Any, Any]:
-    """Return the node that a portgroup is to move to: visible, and of the same owner."""
-    try:
-        target = node_view.find(call, uuid)
-    except errors.NodeNotFound:
-        target = None
-    if target is None or target["owner"] != node["owner"]:
-        raise errors.InvalidParameterValue(f"Node {uuid} could not be found.")
-    return target
 
 
 def delete_portgroup(call: Call) -> None:

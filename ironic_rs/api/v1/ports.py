@@ -9,7 +9,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ironic_rs.api import link_connection, policy
-from ironic_rs.api.args import DETAIL, FIELDS, IDENT, LIST, MAC, PAGE, TEXT, UUID, Arg, too_new
+from ironic_rs.api.args import (
+    DETAIL,
+    FIELDS,
+    IDENT,
+    LIST,
+    MAC,
+    PAGE,
+    TEXT,
+    UUID,
+    Arg,
+    check_name,
+    too_new,
+)
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
 from ironic_rs.api.documents import New, Schema, or_null
@@ -215,7 +227,7 @@ def create_port(call: Call) -> Reply:
         raise errors.InvalidParameterValue("The request body must be a JSON object: a port.")
     values = fields.PORT.check_create(body)
     _check_versions(call, [n for n, v in body.items() if v is not None])
-    _check_name(values.get("name"))
+    check_name(values.get("name"), "port")
     if values.get("local_link_connection"):
         values["local_link_connection"] = link_connection.check(
             call, values["local_link_connection"]
@@ -248,14 +260,6 @@ def _check_versions(call: Call, given: Sequence[str]) -> None:
         row = fields.PORT.by_name[name]
         if row.since > call.minor:
             raise too_new(f"Field '{name}' of a port", row.since, call.minor)
-
-
-def _check_name(name: Any) -> None:
-    if name is not None and not (isinstance(name, str) and names.is_valid_name(name)):
-        raise errors.InvalidParameterValue(
-            f"Cannot name a port {show(name)}; accepted: 1 to 255 of the characters "
-            "A-Z a-z 0-9 - . _ ~, no UUID."
-        )
 
 
 def _check_smartnic(is_smartnic: Any, connection: Any) -> None:
@@ -324,7 +328,8 @@ def update_port(call: Call) -> dict[str, Any]:
             f"'{states.INSPECTING}'."
         )
     after, ops = _apply(call, port, ops)
-    target = _new_node(call, node, after, ops)
+    moves = after["node_uuid"] != node["uuid"]
+    target = node_view.move_target(call, node, after["node_uuid"]) if moves else node
     call.conductors.update_port(
         call.context, node, port["uuid"], _on_columns(call, port, target, after, ops)
     )
@@ -339,7 +344,7 @@ def _apply(
     kept = [op for op in ops if not (op["path"] == "/node_uuid" and op["op"] == "remove")]
     converted = patch.convert(kept, fields.PORT)
     for value in patch.values(converted, "/name"):
-        _check_name(value)
+        check_name(value, "port")
     if None in patch.values(converted, "/node_uuid"):
         raise errors.InvalidParameterValue("The node_uuid of a port can not be null.")
     document = {n: port[n] for n in PATCHABLE if n != "node_ident"}
@@ -355,24 +360,6 @@ def _apply(
             converted.append({"op": "replace", "path": "/local_link_connection", "value": checked})
     _check_smartnic(after["is_smartnic"], after["local_link_connection"])
     return after, converted
-
-
-def _new_node(
-    call: Call,
-    node: Mapping[Any, Any],
-    after: Mapping[Any, Any],
-    ops: Sequence[patch.Operation],
-) -> Mapping[Any, Any]:
-    """Return the node that the port belongs to afterwards."""
-    if after["node_uuid"] == node["uuid"]:
-        return node
-    try:
-        target = node_view.find(call, after["node_uuid"])
-    except errors.NodeNotFound:
-        target = None
-    if target is None or target["owner"] != node["owner"]:
-        raise errors.InvalidParameterValue(f"Node {after['node_uuid']} could not be found.")
-    return target
 
 
 def _on_columns(
@@ -431,13 +418,14 @@ def delete_port(call: Call) -> None:
 
 
 def refuse_below_node(call: Call) -> None:
-    """Anything but a list of ports or portgroups below a node.
+    """Anything but a list of what is attached to a node, below the node.
 
     :raises Invalid: always.
     """
+    collection = call.route.path.removeprefix("/v1/nodes/{node}/").removesuffix("/{ident}")
     raise errors.Invalid(
         f"{call.route.method} is not possible below a node: use the collection "
-        f"/v1/{call.route.path.split('/')[4]} itself."
+        f"/v1/{collection} itself."
     )
 
 

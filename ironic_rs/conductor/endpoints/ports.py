@@ -193,9 +193,8 @@ class PortsEndpoint(Endpoint):
             task.driver.network.validate(task)
             task.driver.network.portgroup_changed(task, group)
             task.check_lock()
-            portgroups.save(group, fence=self.conductor.host)
-            if "physical_network" in changed:
-                self._spread(group)
+            save = portgroups.save_with_ports if "physical_network" in changed else portgroups.save
+            save(group, fence=self.conductor.host)
             LOG.info("Node %s: portgroup %s was changed", node.uuid, group.uuid)
 
     @rpc_method("update_portgroup_physical_network", since="1.62")
@@ -217,13 +216,7 @@ class PortsEndpoint(Endpoint):
             _require_owner(group, task.node)
             group.physical_network = new_physical_network
             task.check_lock()
-            portgroups.save(group, fence=self.conductor.host)
-            self._spread(group)
-
-    def _spread(self, group: models.Portgroup) -> None:
-        for port in ports.of_portgroup(group.id):
-            port.physical_network = group.physical_network
-            ports.save(port, fence=self.conductor.host)
+            portgroups.save_with_ports(group, fence=self.conductor.host)
 
     @rpc_method("destroy_portgroup", since="1.33")
     def destroy_portgroup(self, context: RequestContext, node_id: str, portgroup_id: str) -> None:

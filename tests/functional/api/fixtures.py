@@ -90,6 +90,34 @@ class WithParts(WithConductor):
         )
 
 
+class WithMachines(WithConductor):
+    """The same, with nodes to allocate: ``free`` (twice), ``used`` and ``busy``."""
+
+    def start_fixture(self) -> None:
+        super().start_fixture()
+        machines = {
+            "free": {"provision_state": "available"},
+            "free-2": {"provision_state": "available"},
+            "used": {
+                "provision_state": "active",
+                "instance_uuid": "cccccccc-cccc-4ccc-8ccc-cccccccccccc",
+            },
+            "busy": {"provision_state": "active"},
+        }
+        for number, (name, values) in enumerate(machines.items()):
+            node = nodes.create(
+                {
+                    "uuid": f"00000000-0000-4000-8000-00000000000{number}",
+                    "name": name,
+                    "driver": "fake-hardware",
+                    "resource_class": "gold",
+                    "power_state": "power off",
+                    **values,
+                }
+            )
+            nodes.set_traits(node.id, ["CUSTOM_A"])
+
+
 class FaultHandler(base.ResponseHandler):
     """``response_fault``: keys of the inner error document; ``/regex/`` searches."""
 

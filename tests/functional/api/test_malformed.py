@@ -13,7 +13,7 @@ import pytest
 
 from ironic_rs.api.router import ANY_METHOD, Route
 from ironic_rs.api.routes import ROUTES
-from ironic_rs.db import nodes
+from ironic_rs.db import allocations, nodes
 from ironic_rs.domain import fields, inspection_rules
 from tests.functional.api.harness import Client
 
@@ -95,6 +95,9 @@ EVENT = {
 }
 
 
+TARGET = {"volume_type": "iscsi", "boot_index": 0, "volume_id": "v", "uuid": UUID}
+
+
 def _methods(route: Route) -> tuple[str, ...]:
     return ("GET", "POST") if route.method == ANY_METHOD else (route.method,)
 
@@ -111,6 +114,9 @@ def _paths(route: Route) -> list[str]:
         "rule": UUID,
         "template": "CUSTOM_A",
         "runbook": "CUSTOM_A",
+        "connector": UUID,
+        "target": UUID,
+        "allocation": "a1",
     }
     plain = {name: good.get(name, "x") for name in names}
     paths = [route.path.format(**plain)]
@@ -144,6 +150,12 @@ def filled(shared_api: Client) -> Client:
     assert api.post("/v1/deploy_templates", TEMPLATE).status == 201
     assert api.post("/v1/runbooks", RUNBOOK).status == 201
     assert api.post("/v1/inspection_rules", {**RULE, "uuid": UUID}).status == 201
+    connector = {"node_uuid": node, "type": "iqn", "connector_id": "x", "uuid": UUID}
+    assert api.post("/v1/volume/connectors", connector).status == 201
+    assert api.post("/v1/volume/targets", {**TARGET, "node_uuid": node}).status == 201
+    created = nodes.get_by_ident("n1")
+    nodes.update(created, {"power_state": "power off"}, fence=None)
+    allocations.create({"name": "a1", "resource_class": "gold", "state": "error"})
     return api
 
 
@@ -188,6 +200,14 @@ DOCUMENTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("PUT", "/v1/runbooks/CUSTOM_A/traits", {"traits": []}),
     ("POST", "/v1/inspection_rules", RULE),
     ("POST", "/v1/events", {"events": [EVENT]}),
+    (
+        "POST",
+        "/v1/volume/connectors",
+        {"node_uuid": UUID, "type": "iqn", "connector_id": "y"},
+    ),
+    ("POST", "/v1/volume/targets", {**TARGET, "node_uuid": UUID, "boot_index": 1}),
+    ("POST", "/v1/allocations", {"resource_class": "gold"}),
+    ("POST", "/v1/nodes/n1/vmedia", {"device_type": "cdrom", "image_url": "http://a/b"}),
     ("POST", "/v1/nodes/n1/vifs", {"id": "x"}),
     ("PUT", "/v1/nodes/n1/traits", {"traits": []}),
     ("PUT", "/v1/nodes/n1/states/raid", {"logical_disks": [{"raid_level": "1", "size_gb": 5}]}),
@@ -201,6 +221,9 @@ KEYS = {
     "/v1/deploy_templates": "deploy template",
     "/v1/runbooks": "runbook",
     "/v1/inspection_rules": "inspection rule",
+    "/v1/volume/connectors": "volume connector",
+    "/v1/volume/targets": "volume target",
+    "/v1/allocations": "allocation",
 }
 
 
@@ -227,6 +250,9 @@ def test_bad_values_of_documents_are_client_errors(
         ("/v1/deploy_templates/CUSTOM_A", "deploy template"),
         ("/v1/runbooks/CUSTOM_A", "runbook"),
         (f"/v1/inspection_rules/{UUID}", "inspection rule"),
+        (f"/v1/volume/connectors/{UUID}", "volume connector"),
+        (f"/v1/volume/targets/{UUID}", "volume target"),
+        ("/v1/allocations/a1", "allocation"),
     ],
 )
 def test_bad_patches_are_client_errors(path: str, resource: str, filled: Client) -> None:
@@ -235,7 +261,7 @@ def test_bad_patches_are_client_errors(path: str, resource: str, filled: Client)
     try:
         _patch_badly(filled, path, resource)
     finally:
-        if resource not in ("chassis", "inspection rule"):
+        if name != UUID:
             restored = filled.patch(path, [{"op": "add", "path": "/name", "value": name}])
             assert restored.status == 200, restored.body
 

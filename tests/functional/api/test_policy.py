@@ -11,6 +11,7 @@ from ironic_rs.api import app, policy
 from ironic_rs.api.call import Call, Services
 from ironic_rs.api.router import Route
 from ironic_rs.api.routes import ROUTES
+from ironic_rs.db import allocations, nodes
 from ironic_rs.domain import errors
 from ironic_rs.rpc.context import RequestContext
 from tests.functional.api.harness import Client
@@ -48,6 +49,22 @@ BODIES: Mapping[tuple[str, str], Any] = {
     ("POST", "/v1/portgroups"): {"node_uuid": UUID},
     ("PATCH", "/v1/portgroups/{portgroup}"): [],
     ("PATCH", "/v1/chassis/{chassis}"): [],
+    ("POST", "/v1/nodes/{node}/vmedia"): {"device_type": "cdrom", "image_url": "http://a/b"},
+    ("POST", "/v1/volume/connectors"): {
+        "node_uuid": UUID,
+        "type": "iqn",
+        "connector_id": "another",
+    },
+    ("PATCH", "/v1/volume/connectors/{connector}"): [],
+    ("POST", "/v1/volume/targets"): {
+        "node_uuid": UUID,
+        "volume_type": "iscsi",
+        "boot_index": 1,
+        "volume_id": "v",
+    },
+    ("PATCH", "/v1/volume/targets/{target}"): [],
+    ("POST", "/v1/allocations"): {"resource_class": "gold"},
+    ("PATCH", "/v1/allocations/{allocation}"): [],
     ("POST", "/v1/deploy_templates"): {"name": "CUSTOM_B", "steps": [DEPLOY_STEP]},
     ("PATCH", "/v1/deploy_templates/{template}"): [],
     ("POST", "/v1/inspection_rules"): RULE,
@@ -63,6 +80,10 @@ PARTS: Mapping[str, str] = {
     "port": UUID,
     "portgroup": UUID,
     "chassis": UUID,
+    "connector": UUID,
+    "target": UUID,
+    "allocation": UUID,
+    "device_types": "cdrom",
     "template": UUID,
     "runbook": UUID,
     "rule": UUID,
@@ -100,6 +121,15 @@ def fill(client: Client) -> Client:
     assert client.post("/v1/portgroups", {"node_uuid": UUID, "uuid": UUID}).status == 201
     assert client.post("/v1/chassis", {"uuid": UUID}).status == 201
     assert client.post("/v1/inspection_rules", {**RULE, "uuid": UUID}).status == 201
+    connector = {"node_uuid": UUID, "uuid": UUID, "type": "iqn", "connector_id": "a"}
+    assert client.post("/v1/volume/connectors", connector).status == 201
+    target = {"volume_type": "iscsi", "boot_index": 0, "volume_id": "v"}
+    target |= {"node_uuid": UUID, "uuid": UUID}
+    assert client.post("/v1/volume/targets", target).status == 201
+    # The node is off, as far as is known, and in use by the allocation.
+    created = nodes.get(UUID)
+    nodes.update(created, {"power_state": "power off"}, fence=None)
+    allocations.create_bound({"uuid": UUID, "name": "a1"}, created.id)
     for path, step in (("deploy_templates", DEPLOY_STEP), ("runbooks", RUNBOOK_STEP)):
         body = {"uuid": UUID, "name": "CUSTOM_A", "steps": [step]}
         assert client.post(f"/v1/{path}", body).status == 201
@@ -157,6 +187,11 @@ def test_whoever_may_nothing_gets_403(route: Route, refusing: tuple[Client, Rule
         # To see the node is all that it needs.
         assert answer.status == 200
         return
+    if "baremetal:allocation:get" in route.policy and "{allocation}" in route.path:
+        # Without that rule there is no such allocation.
+        assert answer.status == 404, answer.body
+        assert answer.fault["errorcode"] == "allocation_not_found"
+        return
     assert answer.status == 403, answer.body
     assert answer.fault["errorcode"] == "http_forbidden"
 
@@ -168,6 +203,14 @@ def test_whoever_may_not_see_the_node_gets_404(
     guarded, rules = refusing
     rules.allowed = {rule for r in ROUTES for rule in r.policy} - {SEES_NODES}
     answer = call(guarded, route)
+    if route.handler.__name__ == "show_node_volume":
+        # Links only: the node is not looked at.
+        assert answer.status == 200
+        return
+    if route.path.endswith("/allocation"):
+        # As for a node that does not exist.
+        assert answer.status == 400, answer.body
+        return
     assert answer.status == 404, answer.body
     assert answer.fault["errorcode"] == "node_not_found"
 

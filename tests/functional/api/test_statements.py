@@ -11,14 +11,18 @@ from ironic_rs.db import (
     inspection_rules,
     models,
     nodes,
+    portgroups,
+    ports,
     runbooks,
     session,
     templates,
+    volumes,
 )
 from ironic_rs.db.base import table
 from tests.functional.api.harness import Client
 
 NODES = 1000
+ATTACHED = 25
 
 
 @pytest.fixture
@@ -111,6 +115,65 @@ def test_single_reads_cost_a_few_statements(thousand: Client, path: str, most: i
     with session.count_statements() as counted:
         assert thousand.get(path).status == 200
     assert counted.count <= most, counted.statements
+
+
+@pytest.fixture
+def attached(api: Client) -> Client:
+    """An API over nodes that have what can be attached to nodes, and allocations."""
+    for number in range(ATTACHED):
+        node = nodes.create({"name": f"n{number}", "driver": "fake-hardware"})
+        group = portgroups.create({"node_id": node.id, "name": f"pg{number}"})
+        for place in range(2):
+            address = f"52:54:00:00:{number:02x}:{place:02x}"
+            ports.create({"node_id": node.id, "address": address, "portgroup_id": group.id})
+        volumes.create_connector({"node_id": node.id, "type": "iqn", "connector_id": str(number)})
+        volumes.create_target(
+            {"node_id": node.id, "volume_type": "iscsi", "boot_index": 0, "volume_id": "v"}
+        )
+        allocations.create_bound({"name": f"a{number}"}, node.id)
+    return api
+
+
+@pytest.mark.parametrize(
+    ("path", "rows", "most"),
+    [
+        ("/v1/ports", 2 * ATTACHED, 1),
+        ("/v1/ports/detail", 2 * ATTACHED, 1),
+        ("/v1/ports?fields=node_uuid,portgroup_uuid", 2 * ATTACHED, 1),
+        ("/v1/ports?node=n1&detail=true", 2, 2),
+        ("/v1/ports?portgroup=pg1&detail=true", 2, 3),
+        ("/v1/nodes/n1/ports?detail=true", 2, 2),
+        ("/v1/portgroups/pg1/ports/detail", 2, 3),
+        ("/v1/portgroups", ATTACHED, 1),
+        ("/v1/portgroups/detail", ATTACHED, 1),
+        ("/v1/portgroups?node=n1", 1, 2),
+        ("/v1/nodes/n1/portgroups/detail", 1, 2),
+        ("/v1/volume/connectors", ATTACHED, 1),
+        ("/v1/volume/connectors?detail=true", ATTACHED, 1),
+        ("/v1/volume/connectors?node=n1", 1, 2),
+        ("/v1/nodes/n1/volume/connectors", 1, 2),
+        ("/v1/volume/targets", ATTACHED, 1),
+        ("/v1/volume/targets?detail=true", ATTACHED, 1),
+        ("/v1/nodes/n1/volume/targets?detail=true", 1, 2),
+        ("/v1/volume", None, 0),
+        ("/v1/nodes/n1/volume", None, 0),
+        ("/v1/allocations", ATTACHED, 1),
+        ("/v1/allocations?fields=node_uuid", ATTACHED, 1),
+        ("/v1/allocations?node=n1&state=active", 1, 2),
+        ("/v1/allocations/a1", None, 1),
+        ("/v1/nodes/n1/allocation", None, 2),
+    ],
+)
+def test_lists_of_what_hangs_on_nodes_cost_a_few_statements(
+    attached: Client, path: str, rows: int | None, most: int
+) -> None:
+    with session.count_statements() as counted:
+        answer = attached.get(path)
+    assert answer.status == 200, answer.body
+    assert counted.count <= most, counted.statements
+    if rows is not None:
+        (listed,) = answer.body.values()
+        assert len(listed) == rows
 
 
 STEP = {"interface": "bios", "step": "a", "args": {}, "priority": 1, "order": 1}
