@@ -23,7 +23,7 @@ from ironic_rs.api.documents import (
     reference,
 )
 from ironic_rs.api.microversions import V
-from ironic_rs.api.representation import Computed, Resource
+from ironic_rs.api.representation import Computed, Resource, Row
 from ironic_rs.api.v1 import node_view
 from ironic_rs.db import bios as db_bios
 from ironic_rs.db import firmware as db_firmware
@@ -220,6 +220,8 @@ def list_history(call: Call) -> dict[str, Any]:
     page = Page(call, resource, default_sort="created_at")
     node = node_view.load(call)
     call.batch["node"] = node["uuid"]
+    if page.marker is not None:
+        _entry(node, page.marker)
     rows = page.read(db_history.select, {"node_id": node["id"]})
     documents = [page.view.render(row, call) for row in rows]
     return page.answer(documents, rows, f"nodes/{segment(call.path['node'])}/history")
@@ -232,10 +234,15 @@ def show_history(call: Call) -> dict[str, Any]:
         raise errors.InvalidUUID(uuid=show(uuid))
     node = node_view.load(call)
     call.batch["node"] = node["uuid"]
+    return _render(call, HISTORY.detail(call.minor), _entry(node, uuid))
+
+
+def _entry(node: Row, uuid: str) -> Any:
+    """Return an entry of the node's own history."""
     entry = db_history.get(uuid)
     if entry.node_id != node["id"]:
         raise errors.NodeHistoryNotFound(history=uuid)
-    return _render(call, HISTORY.detail(call.minor), entry)
+    return entry
 
 
 # Inventory and children

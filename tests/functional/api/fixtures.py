@@ -71,11 +71,27 @@ class WithParts(WithConductor):
                 "clean_step": {"step": "s", "args": {"password": "canary"}},
             }
         )
+        many = nodes.create({"name": "many", "driver": "fake-hardware"})
         bios.create(node.id, [{"name": "virtualization", "value": "on", "read_only": False}])
         firmware.create(
             {"node_id": node.id, "component": "bmc", "initial_version": "1", "vendor": "acme"}
         )
         inventory.store(node.id, {"cpu": {"count": 4}}, {"logs": None})
+        for number in range(4):
+            history.create(
+                {
+                    "uuid": f"2222222{number}-2222-4222-8222-222222222222",
+                    "node_id": many.id,
+                    "severity": "INFO" if number % 2 else "ERROR",
+                    "event_type": "provisioning",
+                    "event": f"event {number}",
+                    "user": "u",
+                    "project": "p",
+                    "state": "active",
+                    "target_provision_state": "rescue",
+                    "duration_seconds": number,
+                }
+            )
         history.create(
             {
                 "uuid": "11111111-1111-4111-8111-111111111111",
