@@ -184,6 +184,14 @@ OPTS: list[cfg.Opt] = [
             "the default route when unset."
         ),
     ),
+    cfg.IPOpt(
+        "my_ipv6",
+        version=6,
+        help=(
+            "IPv6 address of this host as machines see it, for URLs given to those that boot by "
+            "IPv6. [pxe]tftp_server when unset."
+        ),
+    ),
     cfg.StrOpt(
         "pybasedir",
         default=str(Path(__file__).resolve().parents[1]),

@@ -17,6 +17,7 @@ from ironic_rs.drivers.agent import inband, logs, ramdisk
 from ironic_rs.drivers.agent.client import AgentClient
 from ironic_rs.drivers.agent.heartbeat import HeartbeatMixin
 from ironic_rs.drivers.decorators import require_exclusive_lock
+from ironic_rs.drivers.dhcp import base as dhcp
 from ironic_rs.drivers.storage import boot_volume
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class AgentDeployBase(HeartbeatMixin, base.DeployInterface):
         if CONF.agent.manage_agent_boot:
             task.driver.boot.clean_up_ramdisk(task)
         task.driver.boot.clean_up_instance(task)
+        dhcp.provider().clean_dhcp_opts(task)
         if task.node.disable_power_off and not task.shared:
             task.flows.power(states.REBOOT)
 

@@ -74,12 +74,15 @@ class DnsmasqDHCP(DHCPProvider):
 
     def clean_dhcp_opts(self, task: Task) -> None:
         node = task.node
-        for port in task.ports:
-            mac = str(port.address).lower()
-            if _host_file(mac).exists():
-                _write(_host_file(mac), f"{mac},ignore\n", node)
-        with contextlib.suppress(FileNotFoundError):
-            _options_file(node).unlink()
+        try:
+            for port in task.ports:
+                mac = str(port.address).lower()
+                # A file that is gone is not forgotten by dnsmasq; one that says so is.
+                if _host_file(mac).exists():
+                    _write(_host_file(mac), f"{mac},ignore\n", node)
+            _options_file(node).unlink(missing_ok=True)
+        except (OSError, errors.FailedToUpdateDHCPOptOnPort) as exc:
+            LOG.warning("Node %s: its DHCP options were not taken back: %s", node.uuid, exc)
 
     def supports_ipxe_tag(self) -> bool:
         return True

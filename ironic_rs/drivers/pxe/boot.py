@@ -93,6 +93,11 @@ class _NetworkBoot(BootInterface):
         if self.flavour.by_http:
             _check_web_server(node.uuid, str(node.boot_interface))
         capabilities.validate(node)
+        if self.flavour.http and bootmode.effective(node) != bootmode.UEFI:
+            raise errors.InvalidParameterValue(
+                f"Node {node.uuid} is to boot in BIOS mode, but boot interface "
+                f"{node.boot_interface} needs UEFI."
+            )
         if node.instance_info.get("image_source") and node.instance_info.get(images.BOOT_ISO):
             raise errors.InvalidParameterValue(
                 f"Node {node.uuid}: instance_info has both image_source and boot_iso."
@@ -100,7 +105,8 @@ class _NetworkBoot(BootInterface):
         self._template(task)
         dhcp_options.of_node(node, self.flavour, tags=False)
         options.append_parameters(task, {})
-        images.check(node, images.of_ramdisk(node, mode))
+        if images.needs_ramdisk(node, mode):
+            images.check(node, images.of_ramdisk(node, mode))
 
     def _template(self, task: Task) -> Path:
         """Return the template of the node's configuration.
@@ -141,7 +147,6 @@ class _NetworkBoot(BootInterface):
         images.fetch(node, self.flavour, found)
         retry.set_network_boot(task, self.flavour, persistent=False)
 
-    @require_exclusive_lock
     def clean_up_ramdisk(self, task: Task) -> None:
         self._remove(task)
 
@@ -157,11 +162,9 @@ class _NetworkBoot(BootInterface):
             boot_mode.configure_secure_boot_if_needed(task)
         if self._boots_instance_from_network(task):
             self._prepare_network_instance(task, option)
-            device, persistent = self.flavour.device, True
         else:
             self._prepare_disk_instance(task)
-            device, persistent = "disk", True
-        self._set_instance_device(task, device, persistent)
+        self._set_instance_device(task)
 
     def _boots_instance_from_network(self, task: Task) -> bool:
         local = capabilities.boot_option(task.node) == "local"
@@ -192,19 +195,15 @@ class _NetworkBoot(BootInterface):
         else:
             self._remove(task)
 
-    def _set_instance_device(self, task: Task, device: str, persistent: bool) -> None:
-        node = task.node
+    def _set_instance_device(self, task: Task) -> None:
         # A running instance is not disturbed, only taken over.
-        if node.provision_state in (states.ACTIVE, states.ADOPTING):
+        if task.node.provision_state in (states.ACTIVE, states.ADOPTING):
             return
-        if device == "disk":
-            if _keeps_own_order(task):
-                return
-            task.flows.set_boot_device(device, persistent=persistent)
-        else:
-            retry.set_network_boot(task, self.flavour, persistent=persistent)
+        if self._boots_instance_from_network(task):
+            retry.set_network_boot(task, self.flavour, persistent=True)
+        elif not _keeps_own_order(task):
+            task.flows.set_boot_device("disk", persistent=True)
 
-    @require_exclusive_lock
     def clean_up_instance(self, task: Task) -> None:
         self._remove(task)
         boot_mode.deconfigure_secure_boot_if_needed(task)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import bootmode
@@ -56,8 +57,22 @@ class Flavour:
         return Path(CONF.deploy.http_root if self.by_http else CONF.pxe.tftp_root)
 
     @property
-    def loader_roots(self) -> tuple[Path, ...]:
-        """Directories that boot loaders are fetched from."""
+    def below_server_root(self) -> str:
+        """Path of the root on its server, ended by a slash; empty when it is the top."""
+        return below_web_server() if self.by_http else ""
+
+    @property
+    def needed_roots(self) -> tuple[Path, ...]:
+        """Directories that a machine's first files are fetched from."""
+        web = Path(CONF.deploy.http_root)
+        if self.http:
+            return (web,)
+        tftp = Path(CONF.pxe.tftp_root)
+        return (web, tftp) if self.ipxe else (tftp,)
+
+    @property
+    def shared_roots(self) -> tuple[Path, ...]:
+        """Directories that get the files which all machines share."""
         web = Path(CONF.deploy.http_root)
         return (web,) if self.http else (web, Path(CONF.pxe.tftp_root))
 
@@ -117,6 +132,12 @@ class Flavour:
         by_arch = options.pxe_bootfile_name_by_arch
         general = options.uefi_pxe_bootfile_name if uefi else options.pxe_bootfile_name
         return str(next((by_arch[key] for key in keys if by_arch.get(key)), general))
+
+
+def below_web_server() -> str:
+    """Return the path of ``[deploy]http_url``, ended by a slash; empty for the top."""
+    path = urlsplit(str(CONF.deploy.http_url or "")).path.strip("/")
+    return f"{path}/" if path else ""
 
 
 def _arch(node: models.Node) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
+from ironic_rs.conf import CONF
 from ironic_rs.domain import capabilities, errors, ramdisk
 from ironic_rs.drivers.pxe import files
 from ironic_rs.images import cache, services
@@ -41,6 +42,18 @@ def of_ramdisk(node: models.Node, mode: str) -> Images:
         )
     kernel, initrd = found
     return {f"{mode}_kernel": kernel, f"{mode}_ramdisk": initrd}
+
+
+def needs_ramdisk(node: models.Node, mode: str) -> bool:
+    """Tell whether a ramdisk of ours is ever booted on the node.
+
+    An instance that is nothing but a ramdisk needs ours only for cleaning.
+    """
+    if mode == ramdisk.RESCUE or capabilities.boot_option(node) != "ramdisk":
+        return True
+    if node.automated_clean is not None:
+        return bool(node.automated_clean)
+    return bool(CONF.conductor.automated_clean)
 
 
 def of_instance(task: Task) -> Images:

@@ -74,11 +74,11 @@ def build(
 
 
 def place(node: models.Node, flavour: Flavour, label: str) -> str:
-    """Return where a machine finds an image: a URL for iPXE, else a path below the root."""
+    """Return where a machine finds an image: a URL for iPXE, else a path on its server."""
     path = f"{node.uuid}/{label}"
     if flavour.ipxe:
         return f"{str(CONF.deploy.http_url).rstrip('/')}/{path}"
-    return path
+    return flavour.below_server_root + path
 
 
 def append_parameters(task: Task, parameters: Mapping[str, str | None]) -> str:

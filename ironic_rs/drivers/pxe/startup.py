@@ -18,6 +18,7 @@ from oslo_log import log
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 from ironic_rs.drivers.pxe import files, rendering
+from ironic_rs.drivers.pxe.flavour import below_web_server
 
 if TYPE_CHECKING:
     from ironic_rs.drivers.pxe.flavour import Flavour
@@ -61,7 +62,7 @@ def at_start(flavour: Flavour) -> None:
     :raises IncorrectConfiguration: see :func:`check_loaders`.
     """
     check_loaders()
-    for root in {*flavour.loader_roots, flavour.root}:
+    for root in flavour.shared_roots:
         if not root.is_dir():
             LOG.warning("Directory %s does not exist yet; boot files for machines go there", root)
             continue
@@ -72,13 +73,13 @@ def at_start(flavour: Flavour) -> None:
 
 
 def ensure(flavour: Flavour) -> None:
-    """Put everything in place before a machine boots.
+    """Put everything in place that a machine needs to boot.
 
     :raises IncorrectConfiguration: it cannot be.
     """
     check_loaders()
     try:
-        for root in {*flavour.loader_roots, flavour.root}:
+        for root in flavour.needed_roots:
             files.make_directory(root)
             _fill(flavour, root)
     except (OSError, errors.InvalidParameterValue) as exc:
@@ -88,17 +89,17 @@ def ensure(flavour: Flavour) -> None:
 
 
 def _fill(flavour: Flavour, root: Path) -> None:
-    if root in flavour.loader_roots:
-        for name, source in CONF.pxe.loader_file_paths.items():
-            _copy_if_changed(Path(source), root / name)
-    if flavour.ipxe:
-        if root == flavour.root:
-            _write_if_changed(root / _script_name(), _boot_script())
-    else:
+    for name, source in CONF.pxe.loader_file_paths.items():
+        _copy_if_changed(Path(source), root / name)
+    if not flavour.ipxe:
+        by_http = root == Path(CONF.deploy.http_root)
         text = rendering.render(
-            Path(CONF.pxe.initial_grub_template), {"tftp_root": root, "http_root": root}
+            Path(CONF.pxe.initial_grub_template),
+            {"config_directory": below_web_server() if by_http else ""},
         )
         _write_if_changed(root / "grub" / "grub.cfg", text)
+    elif root == flavour.root:
+        _write_if_changed(root / _script_name(), _boot_script())
 
 
 def _boot_script() -> str:
