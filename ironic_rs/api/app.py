@@ -19,7 +19,7 @@ from pecan.core import ExplicitPecan
 
 from ironic_rs.api import body, call, errors, microversions, middleware, router, tokens
 from ironic_rs.api.routes import ROUTES
-from ironic_rs.domain.errors import Unauthorized
+from ironic_rs.domain.errors import NotFound, Unauthorized
 from ironic_rs.rpc import transport
 from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.context import RequestContext
@@ -58,21 +58,16 @@ class Root:
     def serve(self, request: ApiRequest, response: webob.Response) -> webob.Response:
         """Run the handler of the routed request and fill the response."""
         conf = self._services.conf
-        route, path = request.context["route"]
         limit = body.size_limit(conf, request.path_info)
-        current = call.Call(
-            services=self._services,
-            route=route,
-            path=path,
-            query=request.GET.mixed(),
-            body=body.parse(body.read(request.environ, limit), conf.api.max_json_body_depth),
-            minor=request.context["minor"],
-            context=request.context["context"],
-            base=_link_base(conf, request),
-        )
-        with current.turn():
-            answer = _encoded(route.handler(current))
-        response.status_int = answer.status or route.success
+        document = body.parse(body.read(request.environ, limit), conf.api.max_json_body_depth)
+        found, *literal = request.context["routes"]
+        try:
+            current, answer = self._call(request, found, document)
+        except NotFound:
+            if not literal:
+                raise
+            current, answer = self._call(request, literal[0], document)
+        response.status_int = answer.status or current.route.success
         if answer.content is None:
             response.headers.pop("Content-Type", None)
         else:
@@ -81,6 +76,23 @@ class Root:
         if answer.location is not None:
             response.headers["Location"] = current.url(answer.location)
         return response
+
+    def _call(
+        self, request: ApiRequest, found: router.Found, document: Any
+    ) -> tuple[call.Call, call.Reply]:
+        route, path = found
+        current = call.Call(
+            services=self._services,
+            route=route,
+            path=path,
+            query=request.GET.mixed(),
+            body=document,
+            minor=request.context["minor"],
+            context=request.context["context"],
+            base=_link_base(self._services.conf, request),
+        )
+        with current.turn():
+            return current, _encoded(route.handler(current))
 
 
 def _encoded(result: Any) -> call.Reply:
@@ -112,7 +124,10 @@ class Application(ExplicitPecan):
             environ.pop("pecan.locals", None)
 
     def route(self, req: ApiRequest, node: Root, path: str) -> tuple[Any, list[str]]:
-        req.context["route"] = self._router.find(req.method, path, req.context["minor"])
+        versioned = microversions.requested(req.environ) is not None
+        req.context["routes"] = self._router.readings(
+            req.method, path, req.context["minor"], versioned=versioned
+        )
         return node.serve, []
 
     def invoke_controller(

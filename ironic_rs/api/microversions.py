@@ -92,6 +92,7 @@ class V(enum.IntEnum):
     SERVICE = 87
     VMEDIA = 89
     OVN_VTEP = 90  # local_link_connection with vtep keys, until:
+    LITERAL_JSON = 91  # before, .json at the end of a path was the format
     RUNBOOKS = 92
     GET_VMEDIA = 93
     NODE_IDENT = 94  # of a port

@@ -5,6 +5,7 @@ Source: specification rest-api.md sections 1, 2.1, 5.2.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ironic_rs.api import args
 from ironic_rs.api.documents import Document
 from ironic_rs.api.errors import RouterError
-from ironic_rs.domain import names
+from ironic_rs.api.microversions import V
+from ironic_rs.domain import errors, names
 
 if TYPE_CHECKING:
     from ironic_rs.api.call import Call
@@ -21,6 +23,7 @@ Handler = Callable[["Call"], Any]
 
 PREFIX = "v1"
 ANY_METHOD = "*"
+_SUFFIX = ".json"
 #: Sub-resources of a node: /v1/nodes/<one of these> is no node.
 _NODE_PARTS = frozenset(
     {
@@ -55,6 +58,7 @@ class Route:
     :param public: no authentication.
     :param answer: document of a good answer; None is no body.
     :param also: statuses that are answered besides the usual ones of the method.
+    :param late: the handler checks the version, after the policy.
     :param even_at: minor versions below ``since`` that have the operation as well.
     """
 
@@ -70,11 +74,16 @@ class Route:
     public: bool = False
     answer: Document | None = None
     also: tuple[int, ...] = ()
+    late: bool = False
     even_at: tuple[int, ...] = ()
 
     def exists(self, minor: int) -> bool:
         """Tell whether microversion 1.``minor`` has the operation."""
         return minor >= self.since or minor in self.even_at
+
+
+#: A route and the arguments of the path.
+Found = tuple[Route, dict[str, str]]
 
 
 @dataclass
@@ -109,7 +118,26 @@ class Router:
                 raise ValueError(f"{route.method} {route.path} is in the table twice")
             place.methods[route.method] = route
 
-    def find(self, method: str, path: str, minor: int) -> tuple[Route, dict[str, str]]:
+    def readings(self, method: str, path: str, minor: int, *, versioned: bool) -> list[Found]:
+        """Return what a request may mean: all but the last only if what they name exists.
+
+        Before 1.91 a ``.json`` at the end of a path is the format, or part of a name.
+
+        :param versioned: the client names a version.
+        :raises RouterError, NotFound, NotAcceptable: as of :meth:`find`.
+        """
+        found = []
+        if versioned and minor < V.LITERAL_JSON and path.endswith(_SUFFIX):
+            with contextlib.suppress(RouterError, errors.IronicError):
+                found.append(self.find(method, path.removesuffix(_SUFFIX), minor))
+        try:
+            found.append(self.find(method, path, minor))
+        except (RouterError, errors.IronicError):
+            if not found:
+                raise
+        return found
+
+    def find(self, method: str, path: str, minor: int) -> Found:
         """Return the route and the arguments of its path.
 
         :raises RouterError: 404 no such path (at this version), 405 no such method,
@@ -129,16 +157,21 @@ class Router:
                 name, place = place.parameter
                 arguments[name] = part
             else:
-                raise RouterError(404)
+                # What is no state can not be set.
+                of_states = method == "PUT" and parts[-2] == "states"
+                raise RouterError(405 if of_states and part is parts[-1] else 404)
         if not place.methods:
             raise RouterError(404)
         if method == "HEAD" and len(parts) == 1 and "GET" in place.methods:
             method = "GET"  # of the root and version documents only
         route = place.methods.get(method) or place.methods.get(ANY_METHOD)
         if route is None:
+            missing = place.parameter if arguments else None
+            if missing is not None and method in missing[1].methods:
+                raise RouterError(400, f"The path ends before the name: {missing[0]} is missing.")
             raise RouterError(405, allow=sorted(place.methods))
         _check_idents(arguments)
-        if not route.exists(minor):
+        if not route.exists(minor) and not route.late:
             raise _gate(route, minor)
         return route, arguments
 

@@ -20,7 +20,7 @@ BOOT_DEVICE_ARGS = (
     Arg("persistent", BOOLEAN, default=False),
 )
 INDICATOR_STATES = ("off", "on", "blinking", "unknown")
-INDICATOR_ARGS = (Arg("state", String(choices=INDICATOR_STATES), required=True),)
+INDICATOR_ARGS = (Arg("state", String(choices=INDICATOR_STATES, lower=True), required=True),)
 #: Names that vendor methods get from the service itself.
 _TAKEN = frozenset({"task", "context", "method", "http_method", "self"})
 PASSTHRU_ARGS = (Arg("method", TEXT),)

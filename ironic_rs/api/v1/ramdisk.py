@@ -41,6 +41,7 @@ HEARTBEAT_ARGS = (
     ),
     Arg("agent_status_message", String(maximum=None), since=V.AGENT_STATUS, below=400),
 )
+NAMED_HEARTBEAT_ARGS = (Arg("node_ident", String(), required=True), *HEARTBEAT_ARGS)
 AGENT = documents.Shape(
     "the node and the configuration of its ramdisk",
     documents.record(
@@ -194,6 +195,15 @@ def _configuration(conf: cfg.ConfigOpts, node: Node, token: str | None) -> dict[
 
 def heartbeat(call: Call) -> None:
     """POST /v1/heartbeat/{node}."""
+    _heartbeat(call, call.path["node"])
+
+
+def named_heartbeat(call: Call) -> None:
+    """POST /v1/heartbeat: the node is named in the body, and the caller has a token."""
+    _heartbeat(call, call.args["node_ident"])
+
+
+def _heartbeat(call: Call, ident: str) -> None:
     require_enabled(call)
     args = call.args
     url = args["callback_url"]
@@ -203,11 +213,11 @@ def heartbeat(call: Call) -> None:
     _check_certificate(args["agent_verify_ca"])
     rows = db_nodes.select(
         ("uuid", "driver", "conductor_group", "driver_internal_info"),
-        node_view.ident_filter(call, call.path["node"]),
+        node_view.ident_filter(call, ident),
         limit=1,
     )
     if not rows:
-        raise errors.NodeNotFound(node=call.path["node"])
+        raise errors.NodeNotFound(node=ident)
     node = rows[0]
     call.authorize()
     # The conductor checks it again under the lock; what is not from the node's ramdisk

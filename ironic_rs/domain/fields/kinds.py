@@ -113,13 +113,14 @@ class String(Kind):
     def convert(self, value: Any) -> str:
         if not isinstance(value, str) or not names.is_storable(value):
             raise self.refuse()
+        value = value.lower() if self.lower else value
         if len(value) < self.minimum or (self.maximum is not None and len(value) > self.maximum):
             raise self.refuse()
         if self.choices is not None and value not in self.choices:
             raise self.refuse()
         if self.pattern is not None and not re.fullmatch(self.pattern, value):
             raise self.refuse()
-        return value.lower() if self.lower else value
+        return value
 
 
 @dataclass(frozen=True)

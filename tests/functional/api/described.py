@@ -118,10 +118,13 @@ def _route(request: webob.Request) -> Route | None:
     highest = microversions.maximum(CONF.pin_release_version)
     try:
         minor = microversions.negotiate(request.environ, highest)
-        route, _ = ROUTER.find(request.method, request.path_info, minor)
+        versioned = microversions.requested(request.environ) is not None
+        (route, _), *_ = ROUTER.readings(
+            request.method, request.path_info, minor, versioned=versioned
+        )
     except Exception:
         return None
-    return None if isinstance(route.body, Refused) else route
+    return None if isinstance(route.body, Refused) or not route.exists(minor) else route
 
 
 def _check_headers(

@@ -33,6 +33,11 @@ EVENT = {"event": "network.bind_port", "port_id": UUID, "mac_address": MAC, "sta
 
 #: A good body of each operation that needs one.
 BODIES: Mapping[tuple[str, str], Any] = {
+    ("POST", "/v1/heartbeat"): {
+        "node_ident": UUID,
+        "callback_url": "http://192.0.2.1:9999",
+        "agent_token": "t",
+    },
     ("POST", "/v1/nodes"): {"driver": "fake-hardware"},
     ("PATCH", "/v1/nodes/{node}"): [{"op": "add", "path": "/extra/a", "value": 1}],
     ("PUT", "/v1/nodes/{node}/states/power"): {"target": "power on"},

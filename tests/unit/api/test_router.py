@@ -34,7 +34,7 @@ def test_prefix_and_slashes_do_not_matter(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/v2", "/v1/x", "/v1/nodes/n1/x", "/v1/nodes//n1", "/v1/nodes/ports", "/v1/heartbeat"]
+    "path", ["/v2", "/v1/x", "/v1/nodes/n1/x", "/v1/nodes//n1", "/v1/nodes/ports"]
 )
 def test_unknown_paths_are_404(path):
     with pytest.raises(RouterError) as caught:
@@ -71,7 +71,6 @@ def test_malformed_idents_are_400_while_routing(ident):
         ("PUT", "/v1/nodes/n/traits", 36, 405),
         ("DELETE", "/v1/nodes/n/traits", 36, 404),
         ("PUT", "/v1/nodes/n/states/raid", 11, 406),
-        ("PUT", "/v1/nodes/n/states/boot_mode", 75, 404),
         ("GET", "/v1/conductors", 48, 404),
     ],
 )
