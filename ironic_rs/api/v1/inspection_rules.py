@@ -128,15 +128,15 @@ def _check(values: dict[str, Any]) -> None:
 def update_rule(call: Call) -> dict[str, Any]:
     """PATCH /v1/inspection_rules/{rule}."""
     uuid = _uuid(call)
-    ops = patch.validate(call.body, any_pointer=True)
-    patch.check_roots(ops, (*PATCHABLE, *_INTERNAL, "uuid"))
+    given = patch.validate(call.body, any_pointer=True)
+    ops = [op for op in given if patch.root(op) not in (*_INTERNAL, "uuid")]
+    patch.check_roots(ops, PATCHABLE)
     call.authorize()
-    if any(patch.root(op) == "uuid" for op in ops):
+    if any(patch.root(op) == "uuid" for op in given):
         raise errors.RuleNotFound(
             f"Inspection rule {uuid} can not be stored under another UUID: the uuid of a rule "
             "can not be changed."
         )
-    ops = [op for op in ops if patch.root(op) not in _INTERNAL]
 
     def make(rule: Any) -> dict[str, Any]:
         values = patch.changed(records.as_dict(rule), ops, fields.INSPECTION_RULE)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from ironic_rs.api import policy, steps, traits
-from ironic_rs.api.args import DETAIL, FIELDS, PAGE, TEXT, Arg
+from ironic_rs.api.args import DETAIL, FIELDS, PAGE, TEXT, Arg, check_name
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.collection import Page
 from ironic_rs.api.documents import IDENT, TRAIT, New, Schema
@@ -132,11 +132,8 @@ def _check_name(call: Call, name: str) -> None:
     if not call.has(V.RUNBOOK_TRAITS):
         # In these versions the name is the trait that approves the runbook.
         traits.check(name)
-    elif not names.is_valid_name(name):
-        raise errors.InvalidParameterValue(
-            f"Cannot name a runbook {show(name)}; accepted: 1 to 255 of the characters "
-            "A-Z a-z 0-9 - . _ ~, no UUID, not '.' or '..'."
-        )
+    else:
+        check_name(name, "runbook")
 
 
 def _settle_owner(call: Call, values: dict[str, Any]) -> None:

@@ -54,8 +54,10 @@ def cluster(service: Cluster) -> Iterator[Cluster]:
             wait_until(lambda p=path: service.get(p)["reservation"] is None, "the lock is free")
             service.send("PUT", f"{path}/maintenance", expect=202)
             service.send("DELETE", path, expect=204)
-    for chassis in service.get("/v1/chassis")["chassis"]:
-        service.send("DELETE", f"/v1/chassis/{chassis['uuid']}", expect=204)
+    for name in ("chassis", "deploy_templates", "runbooks", "inspection_rules"):
+        while rows := service.get(f"/v1/{name}")[name]:
+            for row in rows:
+                service.send("DELETE", f"/v1/{name}/{row['uuid']}", expect=204)
 
 
 @pytest.fixture
