@@ -340,6 +340,19 @@ def test_audit_does_not_believe_names_that_nobody_checked(
     assert "forged" not in json.dumps(events.seen)
 
 
+def test_audit_sends_events_over_oslo_messaging_by_default(
+    conf: Any, audit_map: Path, services: Services, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = "audit_middleware_notifications"
+    conf.clear_override("use_oslo_messaging", group=group)
+    conf.set_override("driver", "log", group=group)
+    client = Client(app.build(services))
+    with caplog.at_level("INFO"):
+        assert client.get("/v1/nodes").status == 200
+    kinds = [r.name for r in caplog.records if r.name.startswith("oslo.messaging.notification.")]
+    assert kinds == [f"oslo.messaging.notification.audit.http.{k}" for k in ("request", "response")]
+
+
 @pytest.mark.parametrize("content", [None, "[custom_actions\nx"])
 def test_an_audit_map_that_can_not_be_used_stops_the_start(
     content: str | None, audit_map: Path, services: Services

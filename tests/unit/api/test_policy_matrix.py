@@ -97,6 +97,79 @@ def test_of_objects_without_owner_and_lessee(rule: str, enforcer: RoleBased) -> 
     assert of_owner_or_lessee <= {p for p in personas.TOKENS if p[0] in "OL"}
 
 
+#: What was observed of the reference (section 13.2): operations, their rules, and who may.
+#: Columns: those of COLUMNS.
+COLUMNS = ["SA", "SM", "SR", "SS", "OA", "OM", "OR", "LA", "LM", "LR", "TA", "OS"]
+OBSERVED = [
+    (
+        "node:get node:get_states node:traits:list node:vif:list port:get node:bios:get "
+        "node:firmware:get",
+        "+ + + + + + + + + + - +",
+    ),
+    (
+        "node:get:last_error node:get:reservation node:get:driver_info node:history:get "
+        "node:inventory:get",
+        "+ + + + + + + - - - - +",
+    ),
+    (
+        "node:validate node:set_maintenance node:set_provision_state node:vif:attach",
+        "+ + - + + + - + - - - +",
+    ),
+    (
+        "node:set_power_state node:set_boot_mode node:set_secure_boot node:vmedia:attach",
+        "+ + - + + + - + + - - -",
+    ),
+    (
+        "node:get_boot_device node:set_boot_device node:traits:set node:inject_nmi",
+        "+ + - + + - - - - - - +",
+    ),
+    (
+        "node:get_console node:set_raid_state node:set_indicator_state",
+        "+ + - + + + - - - - - +",
+    ),
+    ("node:update_extra node:update", "+ + - + + + - + + - - -"),
+    ("node:update_instance_info", "+ + - + + + - + - - - +"),
+    (
+        "node:update:driver_info node:update:properties node:update:name node:update:lessee "
+        "node:update:retired node:update:network_data",
+        "+ + - + + + - - - - - +",
+    ),
+    ("node:update:driver_interfaces", "+ + - + + - - - - - - +"),
+    (
+        "node:update:owner node:update:conductor_group node:update:parent_node",
+        "+ + - - - - - - - - - -",
+    ),
+    (
+        "node:update:chassis_uuid node:update:shard node:update:disable_power_off "
+        "node:disable_cleaning",
+        "+ - - - - - - - - - - -",
+    ),
+    ("node:vendor_passthru", "+ - - - - - - - - - - -"),
+    ("node:create:self_owned_node", "+ - - + + - - + - - + +"),
+    ("node:delete", "+ - - - - - - - - - - -"),
+    ("port:create port:delete portgroup:create portgroup:delete", "+ - - + + - - - - - - +"),
+    ("port:update portgroup:update", "+ + - + + - - - - - - +"),
+    (
+        "conductor:get deploy_template:get inspection_rule:get shards:get",
+        "+ + + + - - - - - - - -",
+    ),
+    ("chassis:get driver:get", "+ + + + - - - - - - - -"),
+    (
+        "deploy_template:create inspection_rule:create events:post",
+        "+ - - - - - - - - - - -",
+    ),
+    ("allocation:create", "+ + - - + + - + + - + -"),
+    ("runbook:create", "+ + - + + - - + - - + +"),
+]
+
+
+@pytest.mark.parametrize(("rules", "marks"), OBSERVED, ids=[rules for rules, _ in OBSERVED])
+def test_the_table_agrees_with_what_was_observed(rules: str, marks: str) -> None:
+    for rule in rules.split():
+        found = ["+" if p in PASSES[f"baremetal:{rule}"] else "-" for p in COLUMNS]
+        assert found == marks.split(), rule
+
+
 def test_the_table_says_which_rules_are_for_the_system_alone() -> None:
     scoped = {name for name, rule in RULES.items() if rule.scope_types == ["system"]}
     assert scoped == SYSTEM_ONLY
