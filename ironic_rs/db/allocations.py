@@ -29,6 +29,7 @@ LISTING = Listing(
         "state": equals(_allocations.c.state),
         "resource_class": equals(_allocations.c.resource_class),
         "owner": equals(_allocations.c.owner),
+        "project": equals(_allocations.c.owner),
         "uuid": equals(_allocations.c.uuid),
         "name": equals(_allocations.c.name),
         "node_id": equals(_allocations.c.node_id),

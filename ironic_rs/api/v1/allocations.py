@@ -77,11 +77,13 @@ def list_allocations(call: Call) -> dict[str, Any]:
         for name in ("resource_class", "state", "owner")
         if call.args[name] is not None
     }
-    if project is not None and filters.setdefault("owner", project) != project:
-        raise errors.OperationNotPermitted(
-            f"Allocations of project {show(filters['owner'])} can not be listed from another "
-            "project."
-        )
+    if project is not None:
+        filters["project"] = project
+        if filters.get("owner", project) != project:
+            raise errors.OperationNotPermitted(
+                f"Allocations of project {show(filters['owner'])} can not be listed from "
+                "another project."
+            )
     if call.args["node"] is not None:
         filters["node_id"] = _node(call, call.args["node"])["id"]
     rows = page.read(db_allocations.select, filters)

@@ -155,6 +155,24 @@ def load(call: Call, columns: Iterable[str] = (), stored: Collection[str] = ()) 
     return row
 
 
+def find_to_attach(call: Call, ident: str) -> Row:
+    """Return the node that something new is to be attached to, after the route's policy.
+
+    Who may attach to no node of his project is refused, whether or not there is such a
+    node.
+
+    :raises InvalidParameterValue: no such node, or not for this caller.
+    :raises HTTPForbidden: the operation is refused.
+    """
+    try:
+        node = find(call, ident)
+    except errors.NodeNotFound as exc:
+        call.authorize({"node.owner": None, "node.lessee": None})
+        raise errors.InvalidParameterValue(f"Node {ident} could not be found.") from exc
+    call.authorize(policy.node_target(node))
+    return node
+
+
 def find_all(call: Call, uuids: Sequence[str]) -> Sequence[Row]:
     """Return nodes that the caller may see (1 statement); operations are not checked.
 

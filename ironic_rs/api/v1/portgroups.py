@@ -138,13 +138,7 @@ def create_portgroup(call: Call) -> Reply:
         if body.get(name):
             call.require(fields.PORTGROUP.by_name[name].since, f"Field '{name}' of a portgroup")
     check_name(values.get("name"), "portgroup")
-    uuid = values.pop("node_uuid")
-    try:
-        node = node_view.find(call, uuid)
-    except errors.NodeNotFound as exc:
-        call.authorize({"node.owner": None, "node.lessee": None})
-        raise errors.InvalidParameterValue(f"Node {uuid} could not be found.") from exc
-    call.authorize(policy.node_target(node))
+    node = node_view.find_to_attach(call, values.pop("node_uuid"))
     if values.get("mode") is None:
         values["mode"] = call.conf.default_portgroup_mode
     created = db_portgroups.create({**values, "node_id": node["id"]})

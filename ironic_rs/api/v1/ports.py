@@ -232,13 +232,7 @@ def create_port(call: Call) -> Reply:
         values["local_link_connection"] = link_connection.check(
             call, values["local_link_connection"]
         )
-    ident = _node_ident(values)
-    try:
-        node = node_view.find(call, ident)
-    except errors.NodeNotFound as exc:
-        call.authorize({"node.owner": None, "node.lessee": None})
-        raise errors.InvalidParameterValue(f"Node {ident} could not be found.") from exc
-    call.authorize(policy.node_target(node))
+    node = node_view.find_to_attach(call, _node_ident(values))
     _check_smartnic(values.get("is_smartnic"), values.get("local_link_connection"))
     _join_portgroup(values, node, "pxe_enabled" in body)
     created = call.conductors.create_port(call.context, node, values)

@@ -234,12 +234,7 @@ def _create(call: Call, kind: _Kind) -> Reply:
             f"The request body must be a JSON object: a {kind.table.resource}."
         )
     values = kind.table.check_create(call.body)
-    ident = values.pop("node_uuid")
-    try:
-        node = node_view.find(call, ident)
-    except errors.NodeNotFound as exc:
-        raise errors.InvalidParameterValue(f"Node {ident} could not be found.") from exc
-    call.authorize(policy.node_target(node))
+    node = node_view.find_to_attach(call, values.pop("node_uuid"))
     created = kind.create({**values, "node_id": node["id"]})
     view = kind.resource.detail(call.minor)
     document = view.render(_row(kind, str(created.uuid), view.columns), call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -82,9 +82,8 @@ def three(client: Client) -> dict[str, str]:
         ("two", OWNER, LESSEE),
         ("foreign", THIRD, None),
     ):
-        made[name] = nodes.create(
-            {"driver": "fake-hardware", "name": name, "owner": owner, "lessee": lessee}
-        ).uuid
+        values = {"name": name, "owner": owner, "lessee": lessee, "power_state": "power off"}
+        made[name] = nodes.create({"driver": "fake-hardware", **values}).uuid
     return made
 
 
@@ -101,12 +100,21 @@ def test_the_parent_of_a_node_has_the_same_owner(client: Client, three: dict[str
     assert client.patch("/v1/nodes/one", patch, headers=headers("SA")).status == 400
 
 
-@pytest.mark.parametrize("kind", ["ports", "portgroups"])
+#: A good body of each kind of object of a node, without the node.
+ATTACHED: Mapping[str, dict[str, Any]] = {
+    "ports": {"address": "52:54:00:00:00:01"},
+    "portgroups": {"address": "52:54:00:00:00:01"},
+    "volume/connectors": {"type": "iqn", "connector_id": "c"},
+    "volume/targets": {"volume_type": "iscsi", "volume_id": "v", "boot_index": 0},
+}
+
+
+@pytest.mark.parametrize("kind", ATTACHED)
 def test_attaching_to_what_is_not_visible_tells_nothing(
     kind: str, client: Client, three: dict[str, str]
 ) -> None:
     def attach(persona: str, uuid: str) -> Answer:
-        body = {"node_uuid": uuid, "address": "52:54:00:00:00:01"}
+        body = {"node_uuid": uuid, **ATTACHED[kind]}
         return client.post(f"/v1/{kind}", body, headers=headers(persona))
 
     missing = "00000000-0000-4000-8000-000000000000"
@@ -114,15 +122,19 @@ def test_attaching_to_what_is_not_visible_tells_nothing(
         known = three["one" if persona == "TA" else "foreign"]
         assert attach(persona, known).status == attach(persona, missing).status == 403
     assert attach("SA", missing).status == 400
-    assert attach("LA", three["two"]).status == 403
-    assert attach("OA", three["two"]).status == 201
+    # Volumes are for the lessee too.
+    assert attach("LM", three["two"]).status == 403
+    lessee = attach("LA", three["two"]).status
+    assert lessee == (201 if kind.startswith("volume") else 403)
+    if lessee == 403:
+        assert attach("OA", three["two"]).status == 201
 
 
-@pytest.mark.parametrize("kind", ["ports", "portgroups"])
+@pytest.mark.parametrize("kind", ATTACHED)
 def test_moving_to_a_node_of_another_owner_tells_nothing(
     kind: str, client: Client, three: dict[str, str]
 ) -> None:
-    body = {"node_uuid": three["one"], "address": "52:54:00:00:00:01"}
+    body = {"node_uuid": three["one"], **ATTACHED[kind]}
     uuid = client.post(f"/v1/{kind}", body, headers=headers("OA")).body["uuid"]
 
     def move(persona: str, to: str) -> Answer:
