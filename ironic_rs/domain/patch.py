@@ -191,7 +191,7 @@ def _apply_below(number: int, op: Operation, container: Any, tokens: list[str]) 
             del container[index]
     elif isinstance(container, dict):
         if name != "add" and last not in container:
-            raise _refuse(number, op, f"there is no key '{last}'")
+            raise _refuse(number, op, f"can't {name} a non-existent object '{last}'")
         if name == "remove":
             del container[last]
         else:
@@ -216,7 +216,8 @@ def _index(number: int, op: Operation, container: list[Any], token: str) -> int:
 
 def _refuse(number: int, op: Operation, reason: str) -> errors.PatchError:
     return errors.PatchError(
-        f"Could not apply operation {number} of the JSON patch ({op['op']} {op['path']}): {reason}."
+        f"Could not apply operation {number} of the JSON patch ({op['op']} {op['path']}). "
+        f"Reason: {reason}."
     )
 
 

@@ -43,7 +43,8 @@ class Calls:
             return self._ring.host_for(driver, group, field(node, "uuid"))
         except errors.DriverNotFound as exc:
             failed = errors.NoValidHost(
-                reason=f"no conductor of group '{group or ''}' serves driver {driver}."
+                reason=f"No conductor service registered which supports driver {driver} "
+                f"for conductor group '{group or ''}'."
             )
             failed.code = code
             raise failed from exc

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ironic_rs.domain import errors
-from ironic_rs.domain.fields.kinds import BadValue, Kind, Links, NewUuid, Schema
+from ironic_rs.domain.fields.kinds import BadValue, Kind, Links, NewUuid, Schema, Uuid
 
 _SHOWN_VALUE_LENGTH = 80
 
@@ -114,9 +114,11 @@ class Field:
         try:
             return self.kind.convert(value)
         except BadValue as exc:
+            problem = f"Invalid value {show(value)} of field '{self.name}' of the {resource}"
+            if isinstance(self.kind, Uuid):  # in the words that clients look for
+                problem = f"Expected UUID for {self.name} of the {resource}, got {show(value)}"
             raise errors.InvalidParameterValue(
-                f"Invalid value {show(value)} of field '{self.name}' of the {resource}; "
-                f"accepted: {exc}{'' if self.required else ', or null'}."
+                f"{problem}; accepted: {exc}{'' if self.required else ', or null'}."
             ) from None
 
 

@@ -214,9 +214,9 @@ def test_node_create_refusals(cli: Baremetal) -> None:
     refused = cli.refused("node create --driver redfish --power-interface fake")
     assert "power interface" in refused
     assert "(HTTP 400)" in refused
-    assert "no conductor of group '' serves driver nope" in cli.refused("node create --driver nope")
+    assert "supports driver nope for conductor group ''" in cli.refused("node create --driver nope")
     refused = cli.refused("node create --driver fake-hardware --conductor-group far")
-    assert "no conductor of group 'far' serves driver fake-hardware" in refused
+    assert "supports driver fake-hardware for conductor group 'far'" in refused
 
 
 def test_node_delete_goes_on_after_a_failure(cli: Baremetal) -> None:

@@ -19,9 +19,6 @@ TESTS = 108
 DIFFERENT = {
     "*.BaremetalAllocationTests.*": "allocations are not served yet",
     "*.BaremetalDeployTemplateTests.*": "deploy templates are not served yet",
-    "*.test_baremetal_node_create_02_*": "another text",
-    "*.test_create_driver_2_*": "another text",
-    "*.test_unset_property_2_*": "another text",
 }
 
 

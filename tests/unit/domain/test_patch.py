@@ -107,8 +107,8 @@ def test_removing_a_field_sets_its_empty_value_again_and_again(field, empty):
     [
         ({"op": "remove", "path": "/driver"}, "mandatory"),
         ({"op": "add", "path": "/bogus", "value": 1}, "no field 'bogus'"),
-        ({"op": "replace", "path": "/extra/x", "value": 1}, "no key 'x'"),
-        ({"op": "remove", "path": "/extra/x"}, "no key 'x'"),
+        ({"op": "replace", "path": "/extra/x", "value": 1}, "replace a non-existent object 'x'"),
+        ({"op": "remove", "path": "/extra/x"}, "remove a non-existent object 'x'"),
         ({"op": "add", "path": "/extra/x/y", "value": 1}, "no key 'x'"),
         ({"op": "add", "path": "/extra/t/y", "value": 1}, "can not be a part of 'text'"),
         ({"op": "add", "path": "/extra/t/y/z", "value": 1}, "no key 'y'"),
