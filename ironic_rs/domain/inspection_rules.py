@@ -92,6 +92,8 @@ class Operation:
         """
         names = [a.name for a in self.arguments]
         if isinstance(args, list):
+            if self.compares and not any(isinstance(value, list) for value in args[:1]):
+                args = [args]  # what is compared, one after the other
             if len(args) > len(names):
                 raise errors.InvalidParameterValue(
                     f"{self.name} has {len(args)} arguments; accepted: {self.accepted}"
@@ -337,7 +339,7 @@ def _checked(where: str, item: Any, known: Mapping[str, Operation]) -> dict[str,
         known[op].check(args, looped=loop is not None)
     except errors.InvalidParameterValue as exc:
         raise _refuse(where, str(exc)) from None
-    checked = {"op": op, "args": args}
+    checked = {"op": op, "args": item["args"] if isinstance(item["args"], list) else args}
     return checked if loop is None else {**checked, "loop": loop}
 
 

@@ -57,7 +57,7 @@ def test_a_good_file(load):
     assert first.actions[0]["args"]["value"] == "2026-01-02"
     assert second.uuid == "00000000-0000-0000-0000-000000000001"
     assert (second.priority, second.sensitive, second.phase) == (0, False, "main")
-    assert second.actions[1] == {"op": "log", "args": {"msg": "hello"}}
+    assert second.actions[1] == {"op": "log", "args": ["hello"]}
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ CASES = [
     ("eq", {"values": [1]}, True),
     ("eq", {"values": []}, True),
     ("eq", [["{node.driver}", "redfish"]], True),
+    ("eq", ["{node.driver}", "redfish"], True),
+    ("eq", ["{node.driver}", "ipmi"], False),
     ("eq", [[1, "1"], True], True),
     ("lt", {"values": [1, 2, 3]}, True),
     ("lt", {"values": [1, 3, 2]}, False),
