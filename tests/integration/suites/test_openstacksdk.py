@@ -15,9 +15,6 @@ TESTS = 96
 #: name or pattern of tests -> why they do not pass.
 DIFFERENT = {
     "*.test_allocation.*": "allocations are not served yet",
-    "*.test_deploy_templates.*": "deploy templates are not served yet",
-    "*.test_inspection_rules.*": "inspection rules are not served yet",
-    "*.test_runbooks.*": "runbooks are not served yet",
     "*.test_volume_*": "volumes are not served yet",
     "*.TestBareMetalVirtualMedia.*": "virtual media are not served yet",
 }
