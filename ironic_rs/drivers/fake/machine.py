@@ -7,7 +7,7 @@ Source: specification drivers.md section 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_rs.domain import errors, states
@@ -55,13 +55,17 @@ class FakePower(base.PowerInterface):
 
 
 class FakeManagement(base.ManagementInterface):
-    """Boots from the network only; two indicators that are always on."""
+    """Boots from the network only; two indicators that are always on; virtual media.
+
+    What is inserted is kept in ``driver_internal_info.fake_virtual_media``.
+    """
 
     _BOOT_DEVICES = ("pxe",)
     _INDICATORS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "chassis": {"led-0": {"readonly": True, "states": ["off", "on"]}},
         "system": {"led": {"readonly": False, "states": ["blinking", "off", "on"]}},
     }
+    _MEDIA: Mapping[str, str] = {"cdrom": "CD", "disk": "USBStick", "floppy": "Floppy"}
 
     def get_properties(self) -> base.Properties:
         return {}
@@ -104,6 +108,28 @@ class FakeManagement(base.ManagementInterface):
                 f"Component '{component}' has no indicator '{indicator}'."
             )
         return "on"
+
+    def get_virtual_media(self, task: Task) -> list[dict[str, Any]]:
+        pause("management")
+        images = task.node.driver_internal_info.get("fake_virtual_media", {})
+        return [
+            {"media_types": [kind], "inserted": name in images, "image": images.get(name)}
+            for name, kind in self._MEDIA.items()
+        ]
+
+    def attach_virtual_media(self, task: Task, device_type: str, image_url: str) -> None:
+        pause("management")
+        info = task.node.driver_internal_info
+        info["fake_virtual_media"] = {**info.get("fake_virtual_media", {}), device_type: image_url}
+        task.save()
+
+    def detach_virtual_media(self, task: Task, device_types: Sequence[str] | None = None) -> None:
+        pause("management")
+        info = task.node.driver_internal_info
+        images = info.get("fake_virtual_media", {})
+        kept = {name: url for name, url in images.items() if name not in (device_types or images)}
+        info["fake_virtual_media"] = kept
+        task.save()
 
 
 class FakeConsole(base.ConsoleInterface):

@@ -200,6 +200,22 @@ def test_fake_indicators_are_always_on():
         management.set_indicator_state(task, "system", "led", "off")
 
 
+def test_fake_virtual_media_are_kept_in_the_record():
+    task = kit.Task(kit.node())
+    management = task.driver.management
+    management.attach_virtual_media(task, "cdrom", "http://host/a.iso")
+    management.attach_virtual_media(task, "disk", "http://host/b.img")
+    cd, disk, floppy = management.get_virtual_media(task)
+    assert cd == {"media_types": ["CD"], "inserted": True, "image": "http://host/a.iso"}
+    assert disk == {"media_types": ["USBStick"], "inserted": True, "image": "http://host/b.img"}
+    assert floppy == {"media_types": ["Floppy"], "inserted": False, "image": None}
+    management.detach_virtual_media(task, ["disk", "floppy"])
+    assert [m["inserted"] for m in management.get_virtual_media(task)] == [True, False, False]
+    management.detach_virtual_media(task)
+    management.detach_virtual_media(task)
+    assert not any(media["inserted"] for media in management.get_virtual_media(task))
+
+
 def test_fake_vendor_methods_compare_their_argument():
     task = kit.Task(kit.node())
     vendor = task.driver.vendor

@@ -9,6 +9,7 @@ import pytest
 from ironic_rs.conductor.flows import virtual_media
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers.noop import NoopManagement
 
 URL = "http://images/live.iso"
 MEDIA = [{"media_types": ["CD"], "inserted": False, "image": None}]
@@ -161,6 +162,7 @@ def test_what_could_not_be_detached_stays_staged(world, slots):
 class TestRefusals:
     def test_a_driver_without_virtual_media(self, world, method, arguments):
         node = world.node(last_error="old")
+        world.kit.interfaces["management"] = NoopManagement()
         with pytest.raises(errors.UnsupportedDriverExtension) as caught:
             world.call(method, node, **arguments)
         assert caught.value.code == 400
