@@ -148,13 +148,13 @@ class Results:
         parts = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
         return f"{title}: {len(self.statuses)} tests in {self.seconds:.0f} s: {parts}"
 
-    def check(self, total: int, different: Mapping[str, str]) -> None:
+    def check(self, total: int, different: Mapping[str, str] | None = None) -> None:
         """Fail unless all tests ran and none but the named ones did not pass.
 
         :param different: name or pattern of tests -> why they do not pass.
         """
         failed = {name for name, status in self.statuses.items() if status != "success"}
-        named = {pattern: fnmatch.filter(failed, pattern) for pattern in different}
+        named = {pattern: fnmatch.filter(failed, pattern) for pattern in different or {}}
         rest = failed - {name for names in named.values() for name in names}
         wrong = [f"{self.statuses[name]}: {name}" for name in sorted(rest)]
         wrong += [

@@ -16,10 +16,7 @@ from tests.harness.suites import Environment, stestr
 
 TESTS = 108
 #: name or pattern of tests -> why they do not pass.
-DIFFERENT = {
-    "*.BaremetalAllocationTests.*": "allocations are not served yet",
-    "*.BaremetalDeployTemplateTests.*": "deploy templates are not served yet",
-}
+DIFFERENT = {}
 
 
 @pytest.mark.timeout(1200)

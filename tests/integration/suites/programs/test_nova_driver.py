@@ -7,6 +7,7 @@ instances are Nova's own objects, but saving and refreshing them does nothing.
 
 from __future__ import annotations
 
+import json
 import os
 import unittest
 import uuid
@@ -54,6 +55,21 @@ def archiver() -> str:
     )
     path.chmod(0o755)
     return str(path)
+
+
+class Volume(dict[str, Any]):
+    """A volume of Cinder that is attached: what Nova knows of it."""
+
+    is_volume = True
+
+    def __init__(self, ident: str, boot_index: int) -> None:
+        super().__init__(boot_index=boot_index)
+        data = {"target_iqn": "iqn.2025-01:target", "target_portal": "192.0.2.9:3260"}
+        self._bdm_obj = mock.Mock(
+            volume_id=ident,
+            boot_index=boot_index,
+            connection_info=json.dumps({"driver_volume_type": "iscsi", "data": data}),
+        )
 
 
 class Case(unittest.TestCase):
@@ -176,12 +192,19 @@ class Case(unittest.TestCase):
     def image(self) -> Any:
         return objects.ImageMeta.from_dict({"id": IMAGE, "properties": {}})
 
-    def spawn(self, instance: Any) -> None:
+    def spawn(self, instance: Any, disks: Any = None) -> None:
         self.driver.prepare_for_spawn(instance)
         network = instance.info_cache.network_info
         self.driver.prepare_networks_before_block_device_mapping(instance, network)
         self.driver.spawn(
-            self.context, instance, self.image(), [], "secret", {}, network_info=network
+            self.context,
+            instance,
+            self.image(),
+            [],
+            "secret",
+            {},
+            network_info=network,
+            block_device_info=disks,
         )
         instance.vm_state, instance.task_state = vm_states.ACTIVE, None
 
@@ -293,6 +316,40 @@ class TestLife(Case):
         self.assertFalse(self.driver.instance_exists(instance))
         freed = self.api.wait_for_nodes_provision_state([node.id], "available", timeout=60)[0]
         self.assertEqual((None, {}), (freed.instance_id, freed.instance_info))
+
+
+class TestVolumes(Case):
+    """An instance that boots from a volume."""
+
+    def test_an_instance_boots_from_a_volume(self) -> None:
+        node = self.node()
+        self.api.create_volume_connector(
+            node_uuid=node.id, type="iqn", connector_id="iqn.2025-01:node"
+        )
+        instance = self.instance(node)
+        wanted = {
+            "host": "192.0.2.5",
+            "ip": "192.0.2.5",
+            "initiator": "iqn.2025-01:node",
+            "multipath": False,
+            "os_type": "baremetal",
+            "platform": "x86_64",
+        }
+        self.assertEqual(wanted, self.driver.get_volume_connector(instance))
+        volumes = [Volume("v1", 0), Volume("v2", 1)]
+        self.spawn(instance, {"block_device_mapping": volumes})
+        self.assertNotIn("image_source", self.api.get_node(node.id).instance_info)
+        targets = list(self.api.volume_targets(details=True, node=node.id))
+        self.assertEqual(
+            [("v1", 0, "iscsi"), ("v2", 1, "iscsi")],
+            [(target.volume_id, target.boot_index, target.volume_type) for target in targets],
+        )
+        self.driver.destroy(self.context, instance, None)
+        self.api.wait_for_nodes_provision_state([node.id], "available", timeout=60)
+        # Fake deployment leaves the volumes; Nova cleans up what it finds.
+        self.driver.prepare_for_spawn(instance)
+        self.driver.failed_spawn_cleanup(instance)
+        self.assertEqual([], list(self.api.volume_targets(details=True, node=node.id)))
 
 
 class TestClaims(Case):
