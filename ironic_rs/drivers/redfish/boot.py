@@ -27,6 +27,7 @@ from ironic_rs.drivers.redfish import virtual_media
 from ironic_rs.drivers.redfish.driver_info import parse_driver_info
 from ironic_rs.drivers.redfish.sessions import talk
 from ironic_rs.images import boot_iso, cache, publisher
+from ironic_rs.images.services import redact
 
 LOG = log.getLogger(__name__)
 
@@ -116,7 +117,7 @@ class RedfishVirtualMediaBoot(BootInterface):
         node = task.node
         protocol = _wanted_protocol(node)
         url = _build(task, params) if prebuilt is None else _publish(node, prebuilt)
-        with talk(task, f"inserting boot ISO {url}") as bmc:
+        with talk(task, f"inserting boot ISO {redact(url)}") as bmc:
             if protocol is not None:
                 allowed = virtual_media.transfer_protocols(bmc, CD)
                 if protocol not in allowed:

@@ -27,6 +27,7 @@ from ironic_rs.drivers.decorators import (
 from ironic_rs.drivers.redfish import boot_options, clock, indicators, nics, sensors, virtual_media
 from ironic_rs.drivers.redfish.driver_info import PROPERTIES, parse_driver_info
 from ironic_rs.drivers.redfish.sessions import FRESH, NodeBmc, talk
+from ironic_rs.images.services import redact
 
 LOG = log.getLogger(__name__)
 
@@ -310,7 +311,7 @@ class RedfishManagement(ManagementInterface):
     @require_exclusive_lock
     def attach_virtual_media(self, task: Task, device_type: str, image_url: str) -> None:
         kind = _media_type(task, device_type)
-        with talk(task, f"inserting {image_url} as {device_type}") as bmc:
+        with talk(task, f"inserting {redact(image_url)} as {device_type}") as bmc:
             virtual_media.insert(task.node, bmc, image_url, kind)
 
     @require_exclusive_lock

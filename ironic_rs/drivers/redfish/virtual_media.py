@@ -18,6 +18,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.domain import errors
 from ironic_rs.drivers.redfish.sessions import NodeBmc
+from ironic_rs.images.services import redact
 
 LOG = log.getLogger(__name__)
 
@@ -147,16 +148,16 @@ def insert(
         for attempt in range(1, INSERT_ATTEMPTS + 1):
             device, again = _try_slots(collection, url, kind, transfer_protocol, reasons)
             if device is not None:
-                LOG.info("Node %s: %s inserted into %s", node.uuid, url, device.path)
+                LOG.info("Node %s: %s inserted into %s", node.uuid, redact(url), device.path)
                 if CONF.redfish.enable_vmedia_insert_polling:
-                    _wait_until_inserted(node, bmc, device, url)
+                    _wait_until_inserted(node, bmc, device, redact(url))
                 return
             if not again or attempt == INSERT_ATTEMPTS:
                 break
             time.sleep(INSERT_RETRY_INTERVAL)
     why = "; ".join(f"{path}: {reason}" for path, reason in reasons.items())
     raise errors.InvalidParameterValue(
-        f"No virtual media slot of node {node.uuid} takes {url} as {kind.value}: "
+        f"No virtual media slot of node {node.uuid} takes {redact(url)} as {kind.value}: "
         f"{why or 'the BMC has no slot for it'}."
     )
 

@@ -109,6 +109,19 @@ def test_when_no_slot_takes_it_each_reason_is_told(bmc, task, management):
     assert "VirtualMedia/3" not in text
 
 
+def test_credentials_of_an_image_are_in_no_text(bmc, task, management, caplog):
+    caplog.set_level("INFO")
+    url = "http://user:canary@images/live.iso?token=canary"
+    management.attach_virtual_media(task, "cdrom", url)
+    assert bmc.tree[CD]["Image"] == url
+    assert "http://images/live.iso inserted" in caplog.text
+    bmc.script("POST", "InsertMedia", Answer(400, error("no")))
+    with pytest.raises(errors.InvalidParameterValue) as caught:
+        management.attach_virtual_media(task, "cdrom", url)
+    ours = [r.getMessage() for r in caplog.records if r.name.startswith("ironic_rs")]
+    assert "canary" not in f"{caught.value} {ours}"
+
+
 def test_a_bmc_without_such_a_slot(bmc, task, management):
     slots(bmc, slot(1, "USBStick"))
     with pytest.raises(errors.InvalidParameterValue, match="no slot for it"):
