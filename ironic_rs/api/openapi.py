@@ -190,7 +190,7 @@ def _operation(
         "parameters": [],
         "responses": _responses(route, minor, settings),
     }
-    if route.body != ARGUMENTS:
+    if route.body != ARGUMENTS or route.method == "DELETE":
         operation["parameters"] = [_query(arg, minor) for arg in route.args if arg.first <= minor]
     body = _body(route, minor)
     if body is not None:

@@ -153,7 +153,7 @@ _NODES: tuple[Route, ...] = (
     Route("POST", "/v1/nodes/{node}/vmedia", virtual_media.attach_media, V.VMEDIA, 404, 204,
           body="args", policy=_node("vmedia:attach"), args=virtual_media.ATTACH_ARGS),
     Route("DELETE", "/v1/nodes/{node}/vmedia", virtual_media.detach_media, V.VMEDIA, 404, 204,
-          policy=_node("vmedia:detach"), args=virtual_media.DETACH_ARGS),
+          body="args", policy=_node("vmedia:detach"), args=virtual_media.DETACH_ARGS),
     Route("DELETE", "/v1/nodes/{node}/vmedia/{device_types}", virtual_media.detach_named_media,
           V.VMEDIA, 404, 204, policy=_node("vmedia:detach")),
     Route("GET", "/v1/nodes/{node}/allocation", allocations.show_node_allocation, V.ALLOCATIONS,

@@ -170,6 +170,27 @@ class TestPortgroups:
         with pytest.raises(errors.PortgroupDuplicateName):
             portgroups.update(second, {"name": "a"})
 
+    def test_the_ports_get_the_physical_network_of_the_group_or_nothing_changes(self):
+        node = make_node()
+        portgroups.create({"node_id": node.id, "name": "taken"})
+        group = portgroups.create({"node_id": node.id})
+        for number in range(3):
+            address = {"address": f"{MAC}{number}"}
+            ports.create({"node_id": node.id, "portgroup_id": group.id, **address})
+        group.physical_network, group.category = "net", "fast"
+        for fence, name in (("nobody", None), (None, "taken")):
+            group.name = name
+            with pytest.raises(errors.Conflict):
+                portgroups.save_with_ports(group, fence=fence)
+            assert {port.physical_network for port in ports.of_portgroup(group.id)} == {None}
+        group.name = None
+        with session.count_statements() as seen:
+            portgroups.save_with_ports(group, fence=None)
+        assert seen.count == 2
+        assert {port.physical_network for port in ports.of_portgroup(group.id)} == {"net"}
+        stored = portgroups.get(group.id)
+        assert (stored.physical_network, stored.category) == ("net", "fast")
+
 
 @pytest.mark.usefixtures("db")
 class TestChassis:

@@ -11,7 +11,6 @@ Source: specification conductor.md section 13, defect W45.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -122,12 +121,13 @@ def _allocate(conductor: Conductor, context: RequestContext, allocation: models.
     """Take the first node that is free.
 
     :raises AllocationFailed: there is none.
-    :raises TemporaryFailure: there may be one after dead conductors' locks are gone.
+    :raises TemporaryFailure: there may be one after dead conductors' locks are gone, or
+        when there is more time.
     """
     left = candidates(allocation)
     for attempt in range(max(1, CONF.conductor.node_locked_retry_attempts)):
-        if attempt:
-            time.sleep(CONF.conductor.node_locked_retry_interval)
+        if attempt and conductor.stopping.wait(CONF.conductor.node_locked_retry_interval):
+            raise errors.TemporaryFailure("this conductor is stopping")
         locked = []
         for row in left:
             try:

@@ -235,11 +235,15 @@ def test_media_are_inserted_and_ejected_in_the_background(
     assert sent(api, conductor, "POST", "vmedia", body).status == 204
     assert sent(api, conductor, "DELETE", "vmedia?device_types=cdrom,disk").status == 204
     assert sent(api, conductor, "DELETE", "vmedia/floppy,cdrom").status == 204
+    assert sent(api, conductor, "DELETE", "vmedia", {"device_types": ["disk"]}).status == 204
+    assert sent(api, conductor, "DELETE", "vmedia", {"device_types": "disk,cdrom"}).status == 204
     assert sent(api, conductor, "DELETE", "vmedia").status == 204
     assert slot.calls == [
         ("cdrom", "nfs://server/share/a.iso"),
         ["cdrom", "disk"],
         ["floppy", "cdrom"],
+        ["disk"],
+        ["disk", "cdrom"],
         None,
     ]
     refused = sent(api, conductor, "POST", "vmedia", {**body, "image_download_source": "local"})

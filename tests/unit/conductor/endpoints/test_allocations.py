@@ -147,10 +147,10 @@ def test_other_nodes_come_in_random_order(world, monkeypatch):
 
 
 @pytest.fixture
-def pauses(monkeypatch):
-    """Seconds slept, without sleeping."""
+def pauses(world, monkeypatch):
+    """Seconds waited between two rounds, without waiting."""
     slept = []
-    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr(world.stopping, "wait", slept.append)
     CONF.set_override("node_locked_retry_attempts", 3, group="conductor")
     CONF.set_override("node_locked_retry_interval", 7, group="conductor")
     return slept
@@ -170,8 +170,15 @@ def test_a_locked_node_is_tried_again_and_others_are_not_waited_for(world, pause
 def test_a_node_that_becomes_free_between_two_rounds_is_taken(world, monkeypatch, pauses):
     node = free(world)
     task = world.task(node)
-    monkeypatch.setattr("time.sleep", lambda seconds: task.release())
+    monkeypatch.setattr(world.stopping, "wait", lambda seconds: task.release())
     assert create(world).node_id == node.id
+
+
+def test_a_conductor_that_stops_leaves_the_rest_to_others(world, pauses, monkeypatch):
+    node = free(world)
+    monkeypatch.setattr(world.stopping, "wait", lambda seconds: True)
+    with world.task(node):
+        assert create(world).state == "allocating"
 
 
 CHANGES = {
