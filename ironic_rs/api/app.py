@@ -8,6 +8,7 @@ in the middleware, in the order of the specification (rest-api.md section 1).
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pecan
@@ -17,7 +18,16 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi
 from pecan import hooks
 from pecan.core import ExplicitPecan
 
-from ironic_rs.api import body, call, errors, microversions, middleware, router, tokens
+from ironic_rs.api import (
+    body,
+    call,
+    conditions,
+    errors,
+    microversions,
+    middleware,
+    router,
+    tokens,
+)
 from ironic_rs.api.routes import ROUTES
 from ironic_rs.domain.errors import NotFound, Unauthorized
 from ironic_rs.rpc import transport
@@ -75,6 +85,8 @@ class Root:
             response.headers["Content-Type"] = answer.content_type
         if answer.location is not None:
             response.headers["Location"] = current.url(answer.location)
+        if current.route.etag:
+            conditions.finish(current, request.environ, response, answer.revision)
         return response
 
     def _call(
@@ -91,6 +103,7 @@ class Root:
             context=request.context["context"],
             base=_link_base(self._services.conf, request),
         )
+        conditions.prepare(current, request.environ)
         with current.turn():
             return current, _encoded(route.handler(current))
 
@@ -100,7 +113,7 @@ def _encoded(result: Any) -> call.Reply:
     reply = result if isinstance(result, call.Reply) else call.Reply(result)
     if reply.body is None:
         return reply
-    return call.Reply(status=reply.status, content=body.dump(reply.body), location=reply.location)
+    return dataclasses.replace(reply, body=None, content=body.dump(reply.body))
 
 
 class Application(ExplicitPecan):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from oslo_config import cfg
 
 from ironic_rs.api import args as args_module
 from ironic_rs.api import policy
+from ironic_rs.db import revision
 from ironic_rs.domain import errors, names
 from ironic_rs.domain.fields import show
 from ironic_rs.rpc.context import RequestContext
@@ -60,6 +61,7 @@ class Reply:
     :param body: a JSON value; None is an empty body, or ``content``.
     :param content: bytes to send as they are.
     :param location: path below the link base for the Location header.
+    :param revision: that of the record that the answer shows, for the entity tag.
     """
 
     body: Any = None
@@ -67,6 +69,7 @@ class Reply:
     content: bytes | None = None
     content_type: str = "application/json"
     location: str | None = None
+    revision: str | None = None
 
 
 class Call:
@@ -168,6 +171,10 @@ class Call:
         """
         if self.minor < minor:
             raise args_module.too_new(what, minor, self.minor, status)
+
+    def guarded(self, make: Callable[[Any], Mapping[str, Any]]) -> Any:
+        """Return a change of a record that is made under the condition of the request."""
+        return revision.guarded(make, self.context.take_condition())
 
     def allows(self, rule: str, target: Mapping[str, Any] | None = None) -> bool:
         """Tell whether policy allows the caller this; asked once for each target."""

@@ -63,6 +63,7 @@ _STATUS: Mapping[int, tuple[str, str]] = {
     404: ("NotFound", "No such object, not visible to the caller, or no conductor serves it."),
     406: ("NotAcceptable", "The microversion is not offered, or lacks what the request uses."),
     409: ("Conflict", "Locked, in a state that does not allow it, or a duplicate."),
+    412: ("PreconditionFailed", "A condition of the request (If-Match) does not hold."),
     413: ("TooLarge", "The body is larger than this deployment accepts."),
     500: ("ServerError", "A driver or the service failed."),
     503: ("Unavailable", "No conductor is online, or all of its workers are busy."),
@@ -151,6 +152,8 @@ def statuses(route: Route) -> list[int]:
         found |= {404, 503}
         if route.method != "GET":
             found.add(409)
+    if route.etag or route.method not in ("GET", ANY_METHOD):
+        found.add(412)
     if route.body is not None:
         found.add(413)
     found |= {status for status in route.also if status >= 400}
@@ -192,6 +195,10 @@ def _operation(
     }
     if route.body != ARGUMENTS or route.method == "DELETE":
         operation["parameters"] = [_query(arg, minor) for arg in route.args if arg.first <= minor]
+    if route.etag and route.method == "GET":
+        operation["parameters"].append(_IF_NONE_MATCH)
+    if route.conditional:
+        operation["parameters"].append(_IF_MATCH)
     body = _body(route, minor)
     if body is not None:
         operation["requestBody"] = body
@@ -225,6 +232,26 @@ def _version_parameter(minor: int) -> Schema:
         "description": "The microversion that this document describes.",
         "schema": one_of((microversions.text(minor),)),
     }
+
+
+def _condition(name: str, text: str) -> Schema:
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": text,
+        "schema": TEXT,
+    }
+
+
+_IF_MATCH = _condition(
+    "If-Match",
+    "Entity tags that the object, or the object that it is part of, may have; * is any. If it "
+    "has none of them, nothing is done.",
+)
+_IF_NONE_MATCH = _condition(
+    "If-None-Match", "Entity tags of answers that the client has: they are not sent again."
+)
 
 
 def _query(arg: Arg, minor: int) -> Schema:
@@ -269,6 +296,11 @@ def _responses(route: Route, minor: int, settings: Settings) -> Schema:
     for status in route.also:
         if status < 400:
             found[str(status)] = _answer(route, None, status, minor)
+    if route.etag and route.method == "GET":
+        found["304"] = {
+            "description": "The client has this answer: its entity tag is in If-None-Match.",
+            "headers": _header_references((*_ALWAYS, "EntityTag")),
+        }
     for status in statuses(route):
         if status != 401 or settings.auth in _AUTHENTICATION:
             found[str(status)] = {"$ref": f"#/components/responses/{_STATUS[status][0]}"}
@@ -276,7 +308,7 @@ def _responses(route: Route, minor: int, settings: Settings) -> Schema:
 
 
 def _answer(route: Route, answer: Document | None, status: int, minor: int) -> Schema:
-    names = ["Version", "MinimumVersion", "MaximumVersion", "RequestId"]
+    names = list(_ALWAYS)
     response: Schema = {
         "description": "No body." if answer is None else f"{answer.text}.".capitalize()
     }
@@ -284,6 +316,8 @@ def _answer(route: Route, answer: Document | None, status: int, minor: int) -> S
         names.append("NewLocation")
     elif route.method in ("POST", "PUT"):
         names.append("Location")
+    if route.etag:
+        names.append("EntityTag")
     response["headers"] = _header_references(names)
     if answer is not None:
         response["content"] = {"application/json": {"schema": answer.schema(minor)}}
@@ -292,6 +326,7 @@ def _answer(route: Route, answer: Document | None, status: int, minor: int) -> S
     return response
 
 
+_ALWAYS = ("Version", "MinimumVersion", "MaximumVersion", "RequestId")
 _HEADER_NAMES: Mapping[str, str] = {
     "Version": microversions.HEADER,
     "MinimumVersion": microversions.MINIMUM_HEADER,
@@ -299,6 +334,7 @@ _HEADER_NAMES: Mapping[str, str] = {
     "RequestId": "X-OpenStack-Request-Id",
     "NewLocation": "Location",
     "Location": "Location",
+    "EntityTag": "ETag",
     "ErrorCode": errors.CODE_HEADER,
     "RetryAfter": "Retry-After",
 }
@@ -323,6 +359,7 @@ def _headers(minor: int, highest: int) -> Schema:
         "RequestId": header("Finds the request in the logs.", TEXT),
         "NewLocation": header("URL of the new object.", uri),
         "Location": header("Where to look at the outcome.", uri, required=False),
+        "EntityTag": header("Names this answer, for conditions of later requests.", TEXT),
         "ErrorCode": header(
             "Stable code of the condition, for programs: `node_locked`.", TEXT, required=False
         ),

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ironic_rs.api.call import Call
-from ironic_rs.db import jsontext
+from ironic_rs.api.call import Call, Reply
+from ironic_rs.db import jsontext, records, revision
+from ironic_rs.db.base import Base
 from ironic_rs.domain import errors
 from ironic_rs.domain.fields import Field, Table, show_names
 from ironic_rs.domain.fields.kinds import Array, DateTime, Object
@@ -51,6 +52,7 @@ class Resource:
     :param selectable: letter of the fields that ``fields=`` may name.
     :param left_out: fields that ``fields=`` may name before their version, without
         effect.
+    :param model: its records, where the revision of a record guards writes.
     """
 
     table: Table
@@ -59,6 +61,7 @@ class Resource:
     texts: Mapping[str, FromText] = field(default_factory=dict)
     selectable: str = "LD"
     left_out: frozenset[str] = frozenset()
+    model: type[Base] | None = None
 
     def names(self, flag: str, minor: int) -> tuple[str, ...]:
         """Return the fields with a letter of ``use`` that exist at this version."""
@@ -115,6 +118,24 @@ class Resource:
         if asked is None:
             return self.detail(call.minor)
         return self.view(self.choose(asked, call.minor), call.minor)
+
+    def single_columns(self, view: View) -> tuple[str, ...]:
+        """Return the columns to read for :meth:`reply_row`; the view's own come first."""
+        assert self.model is not None
+        return (*view.columns, *revision.columns(self.model))
+
+    def reply_row(self, call: Call, view: View, row: Row, location: str | None = None) -> Reply:
+        """Return the answer that shows one row that has :meth:`single_columns`."""
+        assert self.model is not None
+        return Reply(
+            view.render(row, call), location=location, revision=revision.of(self.model, row)
+        )
+
+    def reply(self, call: Call, view: View, record: Base, location: str | None = None) -> Reply:
+        """Return the answer that shows one record, as it was read."""
+        values = records.as_dict(record)
+        document = view.render({n: values[n] for n in view.columns}, call)
+        return Reply(document, location=location, revision=revision.of_record(record))
 
 
 def _object(text: str | None, minor: int) -> Any:

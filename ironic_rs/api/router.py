@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ironic_rs.api import args
-from ironic_rs.api.documents import Document
+from ironic_rs.api.documents import Chosen, Document, Whole
 from ironic_rs.api.errors import RouterError
 from ironic_rs.api.microversions import V
 from ironic_rs.domain import errors, names
@@ -60,6 +60,8 @@ class Route:
     :param also: statuses that are answered besides the usual ones of the method.
     :param late: the handler checks the version, after the policy.
     :param even_at: minor versions below ``since`` that have the operation as well.
+    :param etag: the answer carries an entity tag; None: when it shows one resource.
+    :param conditional: If-Match is a condition of it; None: when it changes one thing.
     """
 
     method: str
@@ -76,6 +78,15 @@ class Route:
     also: tuple[int, ...] = ()
     late: bool = False
     even_at: tuple[int, ...] = ()
+    etag: bool | None = None
+    conditional: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.etag is None:
+            object.__setattr__(self, "etag", isinstance(self.answer, Whole | Chosen))
+        if self.conditional is None:
+            changes_one = self.method in ("PATCH", "PUT", "DELETE") and "{" in self.path
+            object.__setattr__(self, "conditional", changes_one)
 
     def exists(self, minor: int) -> bool:
         """Tell whether microversion 1.``minor`` has the operation."""

@@ -132,7 +132,7 @@ _NODES: tuple[Route, ...] = (
           args=management.INDICATOR_ARGS),
 
     Route("GET", "/v1/nodes/{node}/traits", node_parts.show_traits, V.TRAITS, 406,
-          policy=_node("traits:list"), answer=traits.SHOWN),
+          policy=_node("traits:list"), answer=traits.SHOWN, etag=True),
     Route("PUT", "/v1/nodes/{node}/traits", node_parts.set_traits, V.TRAITS, 405, 204,
           body=traits.WANTED, policy=_node("traits:set")),
     Route("PUT", "/v1/nodes/{node}/traits/{trait}", node_parts.add_trait, V.TRAITS, 405, 204,
@@ -145,13 +145,14 @@ _NODES: tuple[Route, ...] = (
     Route("GET", "/v1/nodes/{node}/vifs", node_parts.list_vifs, V.VIFS, policy=_node("vif:list"),
           answer=node_parts.VIFS),
     Route("POST", "/v1/nodes/{node}/vifs", node_parts.attach_vif, V.VIFS, 404, 204,
-          body=node_parts.NEW_VIF, policy=_node("vif:attach")),
+          body=node_parts.NEW_VIF, policy=_node("vif:attach"), conditional=True),
     Route("DELETE", "/v1/nodes/{node}/vifs/{vif}", node_parts.detach_vif, V.VIFS, 404, 204,
           policy=_node("vif:detach")),
     Route("GET", "/v1/nodes/{node}/vmedia", virtual_media.list_media, V.GET_VMEDIA,
           policy=_node("vmedia:get"), answer=virtual_media.DEVICES),
     Route("POST", "/v1/nodes/{node}/vmedia", virtual_media.attach_media, V.VMEDIA, 404, 204,
-          body="args", policy=_node("vmedia:attach"), args=virtual_media.ATTACH_ARGS),
+          body="args", policy=_node("vmedia:attach"), args=virtual_media.ATTACH_ARGS,
+          conditional=True),
     Route("DELETE", "/v1/nodes/{node}/vmedia", virtual_media.detach_media, V.VMEDIA, 404, 204,
           body="args", policy=_node("vmedia:detach"), args=virtual_media.DETACH_ARGS),
     Route("DELETE", "/v1/nodes/{node}/vmedia/{device_types}", virtual_media.detach_named_media,
@@ -163,7 +164,7 @@ _NODES: tuple[Route, ...] = (
     Route("GET", "/v1/nodes/{node}/bios", node_parts.list_bios, V.BIOS, policy=_node("bios:get"),
           args=node_parts.BIOS_ARGS, answer=Listing(fields.BIOS_SETTING, paged=False)),
     Route("GET", "/v1/nodes/{node}/bios/{setting}", node_parts.show_bios, V.BIOS,
-          policy=_node("bios:get"), answer=node_parts.BIOS_BY_NAME),
+          policy=_node("bios:get"), answer=node_parts.BIOS_BY_NAME, etag=True),
     Route("GET", "/v1/nodes/{node}/firmware", node_parts.list_firmware, V.FIRMWARE,
           policy=_node("firmware:get"), args=node_parts.FIRMWARE_ARGS,
           answer=Listing(fields.FIRMWARE_COMPONENT, paged=False)),
@@ -173,7 +174,7 @@ _NODES: tuple[Route, ...] = (
     Route("GET", "/v1/nodes/{node}/history/{uuid}", node_parts.show_history, V.HISTORY,
           policy=_node("history:get"), answer=Whole(fields.NODE_HISTORY)),
     Route("GET", "/v1/nodes/{node}/inventory", node_parts.show_inventory, V.INVENTORY,
-          policy=_node("inventory:get"), answer=node_parts.INVENTORY),
+          policy=_node("inventory:get"), answer=node_parts.INVENTORY, etag=True),
     Route("GET", "/v1/nodes/{node}/children", node_parts.list_children, V.CHILDREN,
           policy=_LIST_NODES, answer=node_parts.CHILDREN),
 
@@ -260,10 +261,11 @@ _OTHERS: tuple[Route, ...] = (
     Route("GET", "/v1/drivers/{driver}", drivers.show_driver, policy=_rule("driver:get"),
           args=drivers.SHOW_ARGS, answer=Chosen(fields.DRIVER)),
     Route("GET", "/v1/drivers/{driver}/properties", drivers.show_properties,
-          policy=_rule("driver:get_properties"), answer=drivers.PROPERTIES),
+          policy=_rule("driver:get_properties"), answer=drivers.PROPERTIES, etag=True),
     Route("GET", "/v1/drivers/{driver}/raid/logical_disk_properties",
           drivers.show_raid_properties, V.RAID, 406,
-          policy=_rule("driver:get_raid_logical_disk_properties"), answer=drivers.PROPERTIES),
+          policy=_rule("driver:get_raid_logical_disk_properties"), answer=drivers.PROPERTIES,
+          etag=True),
     Route("GET", "/v1/drivers/{driver}/vendor_passthru/methods", management.driver_methods,
           policy=_rule("driver:vendor_passthru"), answer=management.METHODS),
 
@@ -301,7 +303,8 @@ _OTHERS: tuple[Route, ...] = (
           policy=_LIST_ALLOCATIONS, args=allocations.LIST_ARGS, answer=Listing(fields.ALLOCATION)),
     Route("POST", "/v1/allocations", allocations.create_allocation, V.ALLOCATIONS, 405, 201,
           body=allocations.NEW, answer=Whole(fields.ALLOCATION),
-          policy=(allocations.CREATE, allocations.CREATE_RESTRICTED, allocations.CREATE_PRE_RBAC)),
+          policy=(allocations.CREATE, allocations.CREATE_RESTRICTED, allocations.CREATE_PRE_RBAC),
+          etag=False),
     Route("GET", "/v1/allocations/{allocation}", allocations.show_allocation, V.ALLOCATIONS,
           policy=(allocations.GET,), args=allocations.SHOW_ARGS, answer=Chosen(fields.ALLOCATION)),
     Route("PATCH", "/v1/allocations/{allocation}", allocations.update_allocation,
@@ -347,7 +350,7 @@ _STEP_LISTS: tuple[Route, ...] = (
     Route("DELETE", "/v1/runbooks/{runbook}", runbooks.delete_runbook, V.RUNBOOKS, 405, 204,
           policy=_rule("runbook:delete")),
     Route("GET", "/v1/runbooks/{runbook}/traits", runbooks.show_traits, V.RUNBOOK_TRAITS,
-          policy=_rule("runbook:get"), answer=traits.SHOWN),
+          policy=_rule("runbook:get"), answer=traits.SHOWN, etag=True),
     Route("PUT", "/v1/runbooks/{runbook}/traits", runbooks.set_traits, V.RUNBOOK_TRAITS, 404,
           204, body=traits.WANTED, policy=_rule("runbook:update")),
     Route("PUT", "/v1/runbooks/{runbook}/traits/{trait}", runbooks.add_trait, V.RUNBOOK_TRAITS,
@@ -384,7 +387,7 @@ _PUBLIC: tuple[Route, ...] = (
     Route(ANY_METHOD, "/", root.show_root, body=root.ANY_BODY, public=True, answer=root.ROOT),
     Route("GET", "/v1", root.show_version, public=True, answer=root.VERSION),
     Route("GET", "/v1/openapi.json", description.show, public=True, args=description.ARGS,
-          answer=description.DESCRIPTION),
+          answer=description.DESCRIPTION, etag=True),
     Route("GET", "/v1/lookup", ramdisk.lookup, V.RAMDISK, public=True, args=ramdisk.LOOKUP_ARGS,
           policy=_rule("driver:ipa_lookup"), answer=ramdisk.AGENT),
     # To a name with other characters than a-z 0-9 - it is not public.
@@ -406,13 +409,13 @@ def _passthru() -> Iterator[Route]:
     of_node, of_driver = management.node_passthru, management.driver_passthru
     for method in _ALL_METHODS:
         yield Route(method, "/v1/nodes/{node}/vendor_passthru/{method}", of_node, policy=node,
-                    **_VENDOR)
+                    conditional=True, **_VENDOR)
         yield Route(method, "/v1/nodes/{node}/vendor_passthru", of_node, policy=node,
-                    args=management.PASSTHRU_ARGS, **_VENDOR)
+                    args=management.PASSTHRU_ARGS, conditional=True, **_VENDOR)
         yield Route(method, "/v1/drivers/{driver}/vendor_passthru/{method}", of_driver,
-                    policy=driver, **_VENDOR)
+                    policy=driver, conditional=False, **_VENDOR)
         yield Route(method, "/v1/drivers/{driver}/vendor_passthru", of_driver, policy=driver,
-                    args=management.PASSTHRU_ARGS, **_VENDOR)
+                    args=management.PASSTHRU_ARGS, conditional=False, **_VENDOR)
 
 
 def _refused() -> Iterator[Route]:
@@ -421,7 +424,7 @@ def _refused() -> Iterator[Route]:
         yield Route("POST", f"/v1/nodes/{{node}}/{name}", ports.refuse_below_node, body=Refused())
         for method in ("GET", "PATCH", "DELETE"):
             yield Route(method, f"/v1/nodes/{{node}}/{name}/{{ident}}", ports.refuse_below_node,
-                        body=Refused())
+                        body=Refused(), conditional=False)
 # fmt: on
 
 

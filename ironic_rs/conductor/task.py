@@ -58,6 +58,7 @@ class TaskManager:
         retry: bool = True,
         patient: bool = False,
         load_driver: bool = True,
+        check: Callable[[models.Node], None] | None = None,
     ) -> Task:
         """Take a task on a node; use it as a context manager.
 
@@ -73,6 +74,7 @@ class TaskManager:
             locked is put back into the queue by the RPC server and comes again,
             so no thread waits for ever (W26).
         :param load_driver: false leaves ``task.driver`` to ``task.load_driver()``.
+        :param check: called with the record as it was read; its error ends the task.
         :raises NodeNotFound: no such node.
         :raises InvalidIdentity: ``node_id`` is neither a uuid nor an id.
         :raises NodeLocked: somebody else holds the lock.
@@ -85,6 +87,8 @@ class TaskManager:
         else:
             task._take_lock(node_id)
         try:
+            if check is not None:
+                check(task.node)
             task._check_states()
             if load_driver:
                 task.load_driver()

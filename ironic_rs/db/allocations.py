@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import ColumnElement, Connection
 
-from ironic_rs.db import conductors, integrity, models, session, values
+from ironic_rs.db import conductors, integrity, models, revision, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Change, Resource, node_uuid_of
@@ -213,14 +213,20 @@ def take_over(connection: Connection, allocation_id: int, old: int | None, new: 
 
 @session.writes
 def destroy(
-    connection: Connection, ident: int | str, *, fence: str | None = None, bound: bool = True
+    connection: Connection,
+    ident: int | str,
+    *,
+    fence: str | None = None,
+    bound: bool = True,
+    if_match: Iterable[str] | None = None,
 ) -> bool:
     """Delete an allocation and free its node from it.
 
     :param fence: hostname that must hold its node.
     :param bound: false deletes it only while it has no node.
+    :param if_match: revisions that it may have; None for any.
     :returns: False when it has one and ``bound`` is false.
-    :raises AllocationNotFound: no such allocation.
+    :raises AllocationNotFound, PreconditionFailed: as named.
     :raises LockLost: ``fence`` does not hold the node.
     """
     found = connection.execute(
@@ -232,6 +238,9 @@ def destroy(
         raise errors.AllocationNotFound(allocation=ident)
     if not bound and found.node_id is not None:
         return False
+    if if_match is not None:
+        record = _resource.one(connection, _allocations.c.id == found.id, ident)
+        revision.require(record, if_match)
     held = _nodes.c.allocation_id == found.id
     if fence is not None:
         node = connection.execute(

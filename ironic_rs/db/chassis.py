@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -59,16 +59,20 @@ def change(connection: Connection, ident: int | str, make: Change[Chassis]) -> C
 
 
 @session.writes
-def destroy(connection: Connection, chassis: Chassis | int | str) -> None:
+def destroy(
+    connection: Connection, ident: int | str, if_match: Iterable[str] | None = None
+) -> None:
     """Delete a chassis.
 
+    :param if_match: revisions that it may have; None for any.
     :raises ChassisNotEmpty: a node refers to it.
-    :raises ChassisNotFound: no such chassis.
+    :raises ChassisNotFound, PreconditionFailed: as named.
     """
-    where = _resource.where(chassis)
+    _resource.require(connection, ident, if_match)
+    where = _resource.where(ident)
     inside = sa.select(_nodes.c.id).where(
         _nodes.c.chassis_id.in_(sa.select(_chassis.c.id).where(where))
     )
     if connection.execute(inside.limit(1)).first() is not None:
-        raise errors.ChassisNotEmpty(chassis=getattr(chassis, "uuid", chassis))
-    _resource.delete(connection, chassis)
+        raise errors.ChassisNotEmpty(chassis=ident)
+    _resource.delete(connection, ident)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Connection
@@ -70,9 +70,13 @@ def change(
 
 
 @session.writes
-def destroy(connection: Connection, rule: InspectionRule | int | str) -> None:
+def destroy(
+    connection: Connection, ident: int | str, if_match: Iterable[str] | None = None
+) -> None:
     """Delete a rule.
 
-    :raises RuleNotFound: no such rule.
+    :param if_match: revisions that it may have; None for any.
+    :raises RuleNotFound, PreconditionFailed: as named.
     """
-    _resource.delete(connection, rule)
+    _resource.require(connection, ident, if_match)
+    _resource.delete(connection, ident)

@@ -13,7 +13,7 @@ from oslo_utils import strutils, timeutils, uuidutils
 from sqlalchemy import ColumnElement, Connection, RowMapping
 
 from ironic_rs.conf import CONF
-from ironic_rs.db import integrity, jsontext, models, records, session, values
+from ironic_rs.db import integrity, jsontext, models, records, revision, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, contains, equals, identity, is_in, is_set
 from ironic_rs.db.traits import add_traits, remove_traits, set_traits
@@ -22,6 +22,7 @@ from ironic_rs.domain import errors, states
 
 __all__ = [
     "LISTING",
+    "REVISION_COLUMNS",
     "add_traits",
     "child_uuids",
     "clear_own",
@@ -37,12 +38,14 @@ __all__ = [
     "release",
     "remove_traits",
     "reserve",
+    "revision_of",
     "save",
     "select",
     "set_traits",
     "shard_counts",
     "take_over_lock",
     "touch_provisioning",
+    "traits_in",
     "traits_of",
     "update",
 ]
@@ -180,6 +183,15 @@ def _record(row: RowMapping) -> Node:
 def traits_in(row: Mapping[Any, Any]) -> list[str]:
     """Sorted traits of a row that was selected with ``traits_json``."""
     return sorted(jsontext.loads(row["traits_json"])) if row["traits_json"] else []
+
+
+#: What :func:`revision_of` needs.
+REVISION_COLUMNS = (*revision.columns(Node), "traits_json")
+
+
+def revision_of(row: Mapping[Any, Any]) -> str:
+    """Return the revision of a row that was selected with ``REVISION_COLUMNS``."""
+    return revision.of(Node, row, traits=traits_in(row))
 
 
 @session.reads
@@ -441,7 +453,11 @@ def destroy(connection: Connection, node_id: int, fence: str | None = None) -> N
     connection.execute(sa.delete(_allocations).where(_allocations.c.node_id == node_id))
 
 
-# The lock.
+# The lock.  It is not part of what a node is: it leaves updated_at alone.
+
+
+def _held_by(host: str | None) -> dict[str, Any]:
+    return {"reservation": host, "updated_at": _nodes.c.updated_at}
 
 
 @session.writes
@@ -453,7 +469,7 @@ def reserve(connection: Connection, ident: int | str, host: str) -> Node:
     :raises NodeNotFound: no such node.
     """
     where = identity(Node, ident)
-    take = sa.update(_nodes).where(where, _nodes.c.reservation.is_(None)).values(reservation=host)
+    take = sa.update(_nodes).where(where, _nodes.c.reservation.is_(None)).values(_held_by(host))
     # Twice: it may be released between our UPDATE and the look at who holds it.
     for _ in range(2):
         if connection.execute(take).rowcount == 1:
@@ -501,7 +517,7 @@ def release(connection: Connection, node_id: int, host: str) -> None:
     :raises NodeNotLocked: nobody holds it.
     :raises NodeLocked: another host holds it.
     """
-    statement = sa.update(_nodes).where(_fenced(node_id, host)).values(reservation=None)
+    statement = sa.update(_nodes).where(_fenced(node_id, host)).values(_held_by(None))
     if connection.execute(statement).rowcount == 1:
         return
     found = connection.execute(
@@ -520,7 +536,7 @@ def take_over_lock(connection: Connection, node_id: int, dead_host: str, host: s
 
     In one statement: at no moment is a node in a transient state without an owner.
     """
-    statement = sa.update(_nodes).where(_fenced(node_id, dead_host)).values(reservation=host)
+    statement = sa.update(_nodes).where(_fenced(node_id, dead_host)).values(_held_by(host))
     return connection.execute(statement).rowcount == 1
 
 
@@ -543,7 +559,7 @@ def clear_own(connection: Connection, host: str) -> list[str]:
             .where(mine, _nodes.c.target_power_state.is_not(None))
             .values(target_power_state=None, last_error=_ABORTED)
         )
-        connection.execute(sa.update(_nodes).where(mine).values(reservation=None))
+        connection.execute(sa.update(_nodes).where(mine).values(_held_by(None)))
     return uuids
 
 

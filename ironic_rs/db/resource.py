@@ -6,13 +6,13 @@ Every function here runs inside the session of its caller.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
-from ironic_rs.db import integrity, models, records, values
+from ironic_rs.db import integrity, models, records, revision, values
 from ironic_rs.db.base import Base, table
 from ironic_rs.db.listing import Listing, identity
 from ironic_rs.domain import errors
@@ -114,9 +114,23 @@ class Resource(Generic[RecordT]):
         """
         record_id = self.lock(connection, target)
         where = table(self.model).c.id == record_id
-        given = make(self.one(connection, where, record_id))
+        record = self.one(connection, where, record_id)
+        given = make(record)
+        if not given:
+            return record
         self.update(connection, record_id, given)
         return self.one(connection, where, record_id)
+
+    def require(
+        self, connection: Connection, ident: int | str, if_match: Iterable[str] | None
+    ) -> None:
+        """Look at the condition of a deletion in the same transaction (2 statements with one).
+
+        :raises PreconditionFailed: the record has none of the revisions.
+        """
+        if if_match is not None:
+            where = table(self.model).c.id == self.lock(connection, ident)
+            revision.require(self.one(connection, where, ident), if_match)
 
     def delete(
         self, connection: Connection, target: RecordT | int | str, fence: str | None = None

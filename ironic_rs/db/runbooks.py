@@ -9,11 +9,12 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import ColumnElement, Connection
 
-from ironic_rs.db import models, session, values
+from ironic_rs.db import jsontext, models, revision, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Change, Resource
 from ironic_rs.db.step_lists import StepList
+from ironic_rs.db.types import json_strings
 from ironic_rs.domain import errors
 
 Runbook = models.Runbook
@@ -26,6 +27,12 @@ _ATTACHED = ("steps", "traits")
 LISTING = Listing(
     Runbook,
     missing=lambda ident: errors.RunbookNotFound(runbook=ident),
+    derived={
+        "steps_json": _steps.in_row(_runbooks),
+        "traits_json": sa.select(json_strings(_traits.c.trait))
+        .where(_traits.c.runbook_id == _runbooks.c.id)
+        .scalar_subquery(),
+    },
     filters={
         **{
             name: equals(_runbooks.c[name])
@@ -39,6 +46,21 @@ LISTING = Listing(
 )
 select = LISTING.select
 _resource = Resource(Runbook, LISTING)
+
+
+#: What :func:`revision_of` needs.
+REVISION_COLUMNS = (*revision.columns(Runbook), "steps_json", "traits_json")
+
+
+def traits_in(row: Mapping[Any, Any]) -> list[str]:
+    """Return the traits of a row that was selected with ``traits_json``."""
+    return sorted(jsontext.loads(row["traits_json"]) if row["traits_json"] else [])
+
+
+def revision_of(row: Mapping[Any, Any]) -> str:
+    """Return the revision of a row that was selected with ``REVISION_COLUMNS``."""
+    steps = _steps.read(row["steps_json"])
+    return revision.of(Runbook, row, steps=steps, traits=traits_in(row))
 
 
 def _traits_of(connection: Connection, runbook_ids: Sequence[int]) -> dict[int, list[str]]:
@@ -155,12 +177,17 @@ def change(connection: Connection, ident: int | str, make: Change[Runbook]) -> R
 
 
 @session.writes
-def destroy(connection: Connection, ident: int | str) -> None:
+def destroy(
+    connection: Connection, ident: int | str, if_match: Iterable[str] | None = None
+) -> None:
     """Delete a runbook, its steps and traits.
 
-    :raises RunbookNotFound: no such runbook.
+    :param if_match: revisions that it may have; None for any.
+    :raises RunbookNotFound, PreconditionFailed: as named.
     """
     runbook_id = _resource.lock(connection, ident)
+    if if_match is not None:
+        revision.require(_one(connection, _runbooks.c.id == runbook_id, ident), if_match)
     _steps.delete(connection, runbook_id)
     connection.execute(sa.delete(_traits).where(_traits.c.runbook_id == runbook_id))
     _resource.delete(connection, runbook_id)

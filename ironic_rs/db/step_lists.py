@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection
 
 from ironic_rs.db import jsontext, values
 from ironic_rs.db.base import Base, table
+from ironic_rs.db.types import json_strings
+
+# None of the parts but the last may hold it: interfaces are words, JSON escapes it.
+_BETWEEN = "\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +42,36 @@ class StepList:
                 found[row[self.parent]].append(
                     {name: row[name] for name in ("interface", "step", "args", self.position)}
                 )
+        return found
+
+    def in_row(self, parent: sa.Table) -> ColumnElement[str]:
+        """SQL of the steps of a row of the parent's table, for :meth:`read`."""
+        rows = table(self.model)
+        parts = (
+            rows.c.interface,
+            sa.cast(rows.c[self.position], sa.String(12)),
+            sa.func.coalesce(sa.type_coerce(rows.c.args, sa.Text()), ""),
+            rows.c.step,
+        )
+        text: Any = parts[0]
+        for part in parts[1:]:
+            text = text + _BETWEEN + part
+        query = sa.select(json_strings(text)).where(rows.c[self.parent] == parent.c.id)
+        return query.scalar_subquery()
+
+    def read(self, text: str | None) -> list[dict[str, Any]]:
+        """Steps that :meth:`in_row` has selected, as those of :meth:`of`, in any order."""
+        found = []
+        for step in jsontext.loads(text) if text else []:
+            interface, position, args, name = step.split(_BETWEEN, 3)
+            found.append(
+                {
+                    "interface": interface,
+                    "step": name,
+                    "args": jsontext.loads(args) if args else {},
+                    self.position: int(position),
+                }
+            )
         return found
 
     def _identity(self, step: Mapping[str, Any]) -> tuple[str, str, str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from oslo_utils import uuidutils
 from sqlalchemy import ColumnElement, Connection
 
-from ironic_rs.db import models, session
+from ironic_rs.db import models, revision, session
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Change, Resource
@@ -23,6 +23,7 @@ _steps = StepList(models.DeployTemplateStep, "deploy_template_id", "priority")
 LISTING = Listing(
     DeployTemplate,
     missing=lambda ident: errors.DeployTemplateNotFound(template=ident),
+    derived={"steps_json": _steps.in_row(_templates)},
     filters={
         "uuid": equals(_templates.c.uuid),
         "name": equals(_templates.c.name),
@@ -31,6 +32,15 @@ LISTING = Listing(
 )
 select = LISTING.select
 _resource = Resource(DeployTemplate, LISTING)
+
+
+#: What :func:`revision_of` needs.
+REVISION_COLUMNS = (*revision.columns(DeployTemplate), "steps_json")
+
+
+def revision_of(row: Mapping[Any, Any]) -> str:
+    """Return the revision of a row that was selected with ``REVISION_COLUMNS``."""
+    return revision.of(DeployTemplate, row, steps=_steps.read(row["steps_json"]))
 
 
 def _with_steps(
@@ -116,11 +126,16 @@ def change(
 
 
 @session.writes
-def destroy(connection: Connection, ident: int | str) -> None:
+def destroy(
+    connection: Connection, ident: int | str, if_match: Iterable[str] | None = None
+) -> None:
     """Delete a template and its steps.
 
-    :raises DeployTemplateNotFound: no such template.
+    :param if_match: revisions that it may have; None for any.
+    :raises DeployTemplateNotFound, PreconditionFailed: as named.
     """
     template_id = _resource.lock(connection, ident)
+    if if_match is not None:
+        revision.require(_one(connection, _templates.c.id == template_id, ident), if_match)
     _steps.delete(connection, template_id)
     _resource.delete(connection, template_id)

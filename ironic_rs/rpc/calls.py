@@ -9,9 +9,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ironic_rs.conf import CONF
 from ironic_rs.db import conductors as db_conductors
 from ironic_rs.domain import errors
+from ironic_rs.rpc import versions
 from ironic_rs.rpc.context import RequestContext
+from ironic_rs.rpc.registry import CONDITION, CONDITION_SINCE
 from ironic_rs.rpc.ring import HashRing
 from ironic_rs.rpc.transport import Transport
 
@@ -25,7 +28,11 @@ def field(node: Any, name: str) -> Any:
 
 
 class Calls:
-    """Routing to conductors: base of the calls by subject."""
+    """Routing to conductors: base of the calls by subject.
+
+    A condition of the context (``if_match``) goes along with the next call about a node
+    or an allocation.
+    """
 
     def __init__(self, transport: Transport, ring: HashRing) -> None:
         self._transport = transport
@@ -72,6 +79,22 @@ class Calls:
     ) -> Any:
         host = self.host_for(node, code=missing)
         arguments["node_id"] = field(node, "uuid")
+        return self._write(host, method, arguments, context, version)
+
+    def _write(
+        self, host: str, method: str, arguments: Json, context: RequestContext, version: str
+    ) -> Any:
+        """Call a method that may have a condition."""
+        condition = context.take_condition()
+        if condition is not None:
+            if not versions.fits(CONDITION_SINCE, versions.cap(CONF)):
+                raise errors.ServiceUnavailable(
+                    "Conditions (If-Match) can not be kept while services of an earlier release "
+                    f"run ([DEFAULT]pin_release_version is {CONF.pin_release_version}). Nothing "
+                    "was done; retry after the upgrade, or without a condition."
+                )
+            arguments[CONDITION] = list(condition)
+            version = CONDITION_SINCE
         return self._transport.call(host, method, arguments, context, version=version)
 
     def _driver(

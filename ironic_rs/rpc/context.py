@@ -5,7 +5,7 @@ Source: specification conductor.md section 1.1 (Context).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 from oslo_context import context as oslo_context
@@ -17,6 +17,9 @@ class RequestContext(oslo_context.RequestContext):
     :param is_public_api: the request came through an endpoint without
         authentication (lookup, heartbeat, ...).
     :param auth_token_info: what Keystone said about the token (a dict), or None.
+    :ivar if_match: revisions of the record that the caller accepts, or None for any; it
+        goes with the call as an argument, not in the dict, and is None once it was looked
+        at.
     """
 
     FROM_DICT_EXTRA_KEYS = ["is_public_api", "auth_token_info"]  # noqa: RUF012
@@ -30,6 +33,7 @@ class RequestContext(oslo_context.RequestContext):
         super().__init__(**kwargs)
         self.is_public_api = bool(is_public_api)
         self.auth_token_info = auth_token_info
+        self.if_match: Sequence[str] | None = None
 
     def to_policy_values(self) -> MutableMapping[str, Any]:
         """Return what rules of the policy may ask about the caller.
@@ -44,6 +48,11 @@ class RequestContext(oslo_context.RequestContext):
         if self.project_id is None:
             del values["project_id"]
         return values
+
+    def take_condition(self) -> Sequence[str] | None:
+        """Return ``if_match``, for the one who looks at it."""
+        condition, self.if_match = self.if_match, None
+        return condition
 
     def to_dict(self) -> dict[str, Any]:
         """Return the context as plain JSON; :meth:`from_dict` takes it back."""

@@ -125,10 +125,6 @@ class RecordCalls(Calls):
 
     def destroy_allocation(self, context: RequestContext, allocation_id: str) -> None:
         """Delete an allocation (uuid) and free its node, at any conductor."""
-        self._transport.call(
-            self.any_host(),
-            "destroy_allocation",
-            {"allocation_id": allocation_id},
-            context,
-            version="1.48",
+        self._write(
+            self.any_host(), "destroy_allocation", {"allocation_id": allocation_id}, context, "1.48"
         )

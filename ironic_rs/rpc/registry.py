@@ -14,7 +14,11 @@ from ironic_rs.domain import errors
 from ironic_rs.rpc.context import RequestContext
 
 #: Version of the conductor RPC interface that this release speaks.
-RPC_VERSION = "1.62"
+RPC_VERSION = "1.63"
+#: First version in which methods about a node take a condition (CONDITION).
+CONDITION_SINCE = "1.63"
+#: Argument of any method about a node: revisions of the record that the caller accepts.
+CONDITION = "if_match"
 #: Topic of the conductors on the message bus.
 CONDUCTOR_TOPIC = "ironic.conductor_manager"
 #: Methods that are cast: the caller does not wait for their end.
@@ -93,6 +97,7 @@ class Registry:
 
         :raises IronicError: the method or one of the arguments is unknown here
             (another release), or what the handler raises.
+        :raises RuntimeError: the handler did not look at the condition of the call.
         """
         method = self._methods.get(name)
         if method is None:
@@ -101,11 +106,16 @@ class Registry:
                 f"(RPC version {RPC_VERSION}): services of different releases are running; "
                 "set [DEFAULT]pin_release_version during an upgrade."
             )
+        given = dict(arguments)
+        context.if_match = given.pop(CONDITION, None)
         try:
-            method.signature.bind(context, **arguments)
+            method.signature.bind(context, **given)
         except TypeError as exc:
             raise errors.IronicError(
                 f"Arguments of the RPC method '{name}' do not fit this conductor "
                 f"(RPC version {RPC_VERSION}): {exc}."
             ) from exc
-        return method.handler(context, **arguments)
+        result = method.handler(context, **given)
+        if context.if_match is not None:
+            raise RuntimeError(f"{name} does not look at the condition of its call")
+        return result

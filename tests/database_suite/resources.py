@@ -205,9 +205,9 @@ class TestChassis:
         assert changed.description == "rack 1, top"
         assert chassis.get(rack.id).updated_at is not None
         with pytest.raises(errors.ChassisNotEmpty):
-            chassis.destroy(rack)
+            chassis.destroy(rack.uuid)
         nodes.destroy(node.id)
-        chassis.destroy(rack)
+        chassis.destroy(rack.uuid)
         for call in (chassis.get, chassis.destroy, lambda c: chassis.change(c, dict)):
             with pytest.raises(errors.ChassisNotFound):
                 call(rack.uuid)

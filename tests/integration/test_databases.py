@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from ironic_rs.conf import CONF
 from ironic_rs.db import engines, migration, models, nodes, session
 from tests.database_suite.allocations import TestAllocations
+from tests.database_suite.conditions import TestConditions
 from tests.database_suite.conductors import TestConductors
 from tests.database_suite.listing import TestPages
 from tests.database_suite.migration import (
@@ -54,6 +55,7 @@ __all__ = [
     "TestAllocations",
     "TestBios",
     "TestChassis",
+    "TestConditions",
     "TestConductors",
     "TestFilters",
     "TestFirmware",

@@ -21,6 +21,7 @@ from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource, Row, link_fields
 from ironic_rs.api.v1 import node_view
 from ironic_rs.db import allocations as db_allocations
+from ironic_rs.db import models
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, fields, names, patch
 from ironic_rs.domain.fields import show
@@ -38,6 +39,7 @@ ALLOCATION = Resource(
         "links": link_fields(lambda row: f"allocations/{row['uuid']}"),
         "node_uuid": Computed(("node_uuid",), lambda row, _: row["node_uuid"]),
     },
+    model=models.Allocation,
 )
 
 LIST_ARGS = (
@@ -98,10 +100,10 @@ def _node(call: Call, ident: str, columns: Iterable[str] = ()) -> Row:
         raise errors.InvalidParameterValue(str(exc)) from exc
 
 
-def show_allocation(call: Call) -> dict[str, Any]:
+def show_allocation(call: Call) -> Reply:
     """GET /v1/allocations/{allocation}."""
     view = ALLOCATION.single(call)
-    return view.render(_find(call, view.columns), call)
+    return ALLOCATION.reply_row(call, view, _find(call, ALLOCATION.single_columns(view)))
 
 
 def _find(call: Call, columns: Iterable[str] = ()) -> Row:
@@ -120,12 +122,12 @@ def _row(filters: dict[str, Any], columns: Iterable[str]) -> Row | None:
     return rows[0] if rows else None
 
 
-def show_node_allocation(call: Call) -> dict[str, Any]:
+def show_node_allocation(call: Call) -> Reply:
     """GET /v1/nodes/{node}/allocation."""
     view = ALLOCATION.single(call)
-    row = _of_node(call, view.columns)
+    row = _of_node(call, ALLOCATION.single_columns(view))
     call.authorize(policy.allocation_target(row["owner"]))
-    return view.render(row, call)
+    return ALLOCATION.reply_row(call, view, row)
 
 
 def _of_node(call: Call, columns: Iterable[str] = ()) -> Row:
@@ -214,7 +216,7 @@ def _candidates(call: Call, idents: Sequence[str]) -> list[str]:
 # Changing
 
 
-def update_allocation(call: Call) -> dict[str, Any]:
+def update_allocation(call: Call) -> Reply:
     """PATCH /v1/allocations/{allocation}."""
     ops = patch.validate(call.body, any_pointer=True)
     patch.check_roots(ops, PATCHABLE)
@@ -233,12 +235,12 @@ def update_allocation(call: Call) -> dict[str, Any]:
         check_name(values.get("name"), "allocation")
         return values
 
-    db_allocations.change(row["uuid"], make)
+    db_allocations.change(row["uuid"], call.guarded(make))
     view = ALLOCATION.detail(call.minor)
-    after = _row({"uuid": row["uuid"]}, view.columns)
+    after = _row({"uuid": row["uuid"]}, ALLOCATION.single_columns(view))
     if after is None:
         raise errors.AllocationNotFound(allocation=row["uuid"])
-    return view.render(after, call)
+    return ALLOCATION.reply_row(call, view, after)
 
 
 def delete_allocation(call: Call) -> None:

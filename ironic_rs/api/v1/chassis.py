@@ -58,18 +58,12 @@ def _uuid(call: Call) -> str:
     return uuid
 
 
-def _render(call: Call, view: Any, chassis: Any) -> dict[str, Any]:
-    values = records.as_dict(chassis)
-    document: dict[str, Any] = view.render({n: values[n] for n in view.columns}, call)
-    return document
-
-
-def show_chassis(call: Call) -> dict[str, Any]:
+def show_chassis(call: Call) -> Reply:
     """GET /v1/chassis/{chassis}."""
     uuid = _uuid(call)
     view = CHASSIS.single(call)
     call.authorize()
-    return _render(call, view, db_chassis.get(uuid))
+    return CHASSIS.reply(call, view, db_chassis.get(uuid))
 
 
 def create_chassis(call: Call) -> Reply:
@@ -80,10 +74,10 @@ def create_chassis(call: Call) -> Reply:
     call.authorize()
     created = db_chassis.create({n: v for n, v in values.items() if v is not None})
     view = CHASSIS.detail(call.minor)
-    return Reply(_render(call, view, created), location=f"chassis/{created.uuid}")
+    return CHASSIS.reply(call, view, created, f"chassis/{created.uuid}")
 
 
-def update_chassis(call: Call) -> dict[str, Any]:
+def update_chassis(call: Call) -> Reply:
     """PATCH /v1/chassis/{chassis}."""
     uuid = _uuid(call)
     ops = patch.validate(call.body, escapes=call.has(V.PATCH_ESCAPES))
@@ -95,11 +89,12 @@ def update_chassis(call: Call) -> dict[str, Any]:
     def make(chassis: Any) -> dict[str, Any]:
         return patch.changed(records.as_dict(chassis), ops, fields.CHASSIS)
 
-    return _render(call, CHASSIS.detail(call.minor), db_chassis.change(uuid, make))
+    chassis = db_chassis.change(uuid, call.guarded(make))
+    return CHASSIS.reply(call, CHASSIS.detail(call.minor), chassis)
 
 
 def delete_chassis(call: Call) -> None:
     """DELETE /v1/chassis/{chassis}."""
     uuid = _uuid(call)
     call.authorize()
-    db_chassis.destroy(uuid)
+    db_chassis.destroy(uuid, call.context.take_condition())

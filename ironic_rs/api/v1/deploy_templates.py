@@ -53,11 +53,9 @@ def _documents(call: Call, view: View, rows: Sequence[Row]) -> list[dict[str, An
     return [view.render(row, call) for row in rows]
 
 
-def _render(call: Call, template: Any) -> dict[str, Any]:
-    view = TEMPLATE.detail(call.minor)
-    values = records.as_dict(template)
+def _reply(call: Call, view: View, template: Any, location: str | None = None) -> Reply:
     call.batch["steps"] = {template.id: template.steps}
-    return view.render({n: values[n] for n in view.columns}, call)
+    return TEMPLATE.reply(call, view, template, location)
 
 
 def _find(call: Call, columns: Sequence[str] = ()) -> Row:
@@ -69,11 +67,12 @@ def _find(call: Call, columns: Sequence[str] = ()) -> Row:
     return rows[0]
 
 
-def show_template(call: Call) -> dict[str, Any]:
+def show_template(call: Call) -> Reply:
     """GET /v1/deploy_templates/{template}."""
     view = TEMPLATE.single(call)
     call.authorize()
-    return _documents(call, view, [_find(call, view.columns)])[0]
+    row = _find(call, (*view.columns, *db_templates.REVISION_COLUMNS))
+    return Reply(_documents(call, view, [row])[0], revision=db_templates.revision_of(row))
 
 
 def create_template(call: Call) -> Reply:
@@ -88,7 +87,8 @@ def create_template(call: Call) -> Reply:
     _check(values)
     call.authorize()
     created = db_templates.create(values)
-    return Reply(_render(call, created), location=f"deploy_templates/{created.uuid}")
+    view = TEMPLATE.detail(call.minor)
+    return _reply(call, view, created, f"deploy_templates/{created.uuid}")
 
 
 def _check(values: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def _check(values: dict[str, Any]) -> None:
         values["steps"] = steps.check_list(values["steps"], steps.TEMPLATE)
 
 
-def update_template(call: Call) -> dict[str, Any]:
+def update_template(call: Call) -> Reply:
     """PATCH /v1/deploy_templates/{template}."""
     ops = patch.validate(call.body, escapes=call.has(V.PATCH_ESCAPES))
     patch.check_roots(ops, PATCHABLE)
@@ -111,10 +111,11 @@ def update_template(call: Call) -> dict[str, Any]:
         _check(values)
         return values
 
-    return _render(call, db_templates.change(_find(call)["uuid"], make))
+    template = db_templates.change(_find(call)["uuid"], call.guarded(make))
+    return _reply(call, TEMPLATE.detail(call.minor), template)
 
 
 def delete_template(call: Call) -> None:
     """DELETE /v1/deploy_templates/{template}."""
     call.authorize()
-    db_templates.destroy(_find(call)["uuid"])
+    db_templates.destroy(_find(call)["uuid"], call.context.take_condition())

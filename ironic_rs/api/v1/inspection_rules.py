@@ -82,21 +82,12 @@ def _uuid(call: Call) -> str:
     return uuid
 
 
-def _render(call: Call, rule: Any) -> dict[str, Any]:
-    view = RULE.detail(call.minor)
-    values = records.as_dict(rule)
-    return view.render({n: values[n] for n in view.columns}, call)
-
-
-def show_rule(call: Call) -> dict[str, Any]:
+def show_rule(call: Call) -> Reply:
     """GET /v1/inspection_rules/{rule}."""
     uuid = _uuid(call)
     view = RULE.single(call)
     call.authorize()
-    rows = db_rules.select(view.columns, {"uuid": uuid}, limit=1)
-    if not rows:
-        raise errors.RuleNotFound(rule=uuid)
-    return view.render(rows[0], call)
+    return RULE.reply(call, view, db_rules.get(uuid))
 
 
 def create_rule(call: Call) -> Reply:
@@ -114,7 +105,7 @@ def create_rule(call: Call) -> Reply:
     _check(values)
     call.authorize()
     created = db_rules.create(values)
-    return Reply(_render(call, created), location=f"inspection_rules/{created.uuid}")
+    return RULE.reply(call, RULE.detail(call.minor), created, f"inspection_rules/{created.uuid}")
 
 
 def _check(values: dict[str, Any]) -> None:
@@ -125,7 +116,7 @@ def _check(values: dict[str, Any]) -> None:
         values["conditions"] = inspection_rules.check_conditions(values["conditions"])
 
 
-def update_rule(call: Call) -> dict[str, Any]:
+def update_rule(call: Call) -> Reply:
     """PATCH /v1/inspection_rules/{rule}."""
     uuid = _uuid(call)
     given = patch.validate(call.body, any_pointer=True)
@@ -148,11 +139,12 @@ def update_rule(call: Call) -> dict[str, Any]:
         _check(values)
         return values
 
-    return _render(call, db_rules.change(uuid, make))
+    rule = db_rules.change(uuid, call.guarded(make))
+    return RULE.reply(call, RULE.detail(call.minor), rule)
 
 
 def delete_rule(call: Call) -> None:
     """DELETE /v1/inspection_rules/{rule}."""
     uuid = _uuid(call)
     call.authorize()
-    db_rules.destroy(uuid)
+    db_rules.destroy(uuid, call.context.take_condition())

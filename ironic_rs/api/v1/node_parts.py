@@ -40,10 +40,10 @@ _EVENT_CUT = 251
 # Traits
 
 
-def show_traits(call: Call) -> dict[str, Any]:
+def show_traits(call: Call) -> Reply:
     """GET /v1/nodes/{node}/traits."""
-    row = node_view.load(call, ("traits_json",))
-    return {"traits": db_nodes.traits_in(row)}
+    row = node_view.load(call, db_nodes.REVISION_COLUMNS)
+    return Reply({"traits": db_nodes.traits_in(row)}, revision=db_nodes.revision_of(row))
 
 
 def set_traits(call: Call) -> None:

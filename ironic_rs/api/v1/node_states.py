@@ -12,6 +12,7 @@ from ironic_rs.api.args import BOOLEAN, TEXT, Arg
 from ironic_rs.api.call import Call, Reply
 from ironic_rs.api.microversions import V
 from ironic_rs.api.v1 import node_view
+from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, raid, states
 from ironic_rs.domain.fields import show
 from ironic_rs.domain.fields.kinds import Integer, String
@@ -45,10 +46,11 @@ RAID = documents.Shape(
 _CLEANING = (states.CLEANING, states.CLEANWAIT)
 
 
-def show_states(call: Call) -> dict[str, Any]:
+def show_states(call: Call) -> Reply:
     """GET /v1/nodes/{node}/states."""
     view = node_view.STATES.detail(call.minor)
-    return view.render(node_view.load(call, view.columns), call)
+    row = node_view.load(call, node_view.single_columns(view))
+    return Reply(view.render(row, call), revision=db_nodes.revision_of(row))
 
 
 def set_power(call: Call) -> Reply:

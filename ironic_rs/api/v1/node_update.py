@@ -12,7 +12,7 @@ from oslo_utils import strutils
 
 from ironic_rs.api import policy
 from ironic_rs.api.args import BOOLEAN, Arg, too_new
-from ironic_rs.api.call import Call
+from ironic_rs.api.call import Call, Reply
 from ironic_rs.api.microversions import V
 from ironic_rs.api.v1 import node_checks, node_view
 from ironic_rs.db import allocations as db_allocations
@@ -57,7 +57,7 @@ _RULES: tuple[tuple[str, str], ...] = (
 )
 
 
-def update_node(call: Call) -> dict[str, Any]:
+def update_node(call: Call) -> Reply:
     """PATCH /v1/nodes/{node}."""
     ops = patch.validate(call.body, escapes=call.has(V.PATCH_ESCAPES))
     _check_enrolment_boot_mode(call, ops)

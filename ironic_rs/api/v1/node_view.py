@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ironic_rs.api import policy
-from ironic_rs.api.call import Call, segment
+from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, FromText, Resource, Row, View, link_fields
 from ironic_rs.db import jsontext
@@ -258,17 +258,31 @@ def _redact(
             document[name] = _REDACTED[name]
 
 
-def show(call: Call, uuid: str) -> dict[str, Any]:
-    """Return the document of a node that was just written, read anew.
+def single(call: Call, view: View, row: Row, location: str | None = None) -> Reply:
+    """Return the answer that shows one node.
+
+    :param row: has :func:`single_columns`, those of ``view.stored`` in their stored form.
+    """
+    document = render(call, view, [row])[0]
+    return Reply(document, location=location, revision=db_nodes.revision_of(row))
+
+
+def single_columns(view: View) -> tuple[str, ...]:
+    """Return what has to be read to show one node; the view's own columns come first."""
+    return (*view.columns, *db_nodes.REVISION_COLUMNS)
+
+
+def show(call: Call, uuid: str, location: str | None = None) -> Reply:
+    """Return the answer that shows a node that was just written, read anew.
 
     :raises NodeNotFound: deleted in the meantime.
     """
     view = NODE.detail(call.minor)
-    columns = dict.fromkeys((*view.columns, *columns_to_redact(view)))
+    columns = dict.fromkeys(single_columns(view))
     rows = db_nodes.select(columns, {"uuid": uuid}, limit=1, stored=view.stored)
     if not rows:
         raise errors.NodeNotFound(node=uuid)
-    return render(call, view, rows)[0]
+    return single(call, view, rows[0], location)
 
 
 def state_path(call: Call, tail: str = "") -> str:

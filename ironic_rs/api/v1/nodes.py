@@ -161,12 +161,11 @@ def _served_by(
     ]
 
 
-def show_node(call: Call) -> dict[str, Any]:
+def show_node(call: Call) -> Reply:
     """GET /v1/nodes/{node}."""
     view = node_view.NODE.single(call)
-    # The view's own columns come first, as it wants them.
-    row = node_view.load(call, view.columns, view.stored)
-    return node_view.render(call, view, [row])[0]
+    row = node_view.load(call, node_view.single_columns(view), view.stored)
+    return node_view.single(call, view, row)
 
 
 def create_node(call: Call) -> Reply:
@@ -195,7 +194,7 @@ def create_node(call: Call) -> Reply:
         values["provision_state"] = states.AVAILABLE
     created = call.conductors.create_node(call.context, values)
     uuid = created["uuid"]
-    return Reply(node_view.show(call, uuid), location=f"nodes/{uuid}")
+    return node_view.show(call, uuid, location=f"nodes/{uuid}")
 
 
 def _authorize_create(call: Call) -> None:

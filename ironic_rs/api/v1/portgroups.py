@@ -15,6 +15,7 @@ from ironic_rs.api.collection import Page
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource, link_fields
 from ironic_rs.api.v1 import node_view, ports
+from ironic_rs.db import models
 from ironic_rs.db import portgroups as db_portgroups
 from ironic_rs.domain import errors, fields, names, patch, states
 
@@ -27,6 +28,7 @@ PORTGROUP = Resource(
             ("uuid",), lambda row, call: call.links(f"portgroups/{row['uuid']}/ports")
         ),
     },
+    model=models.Portgroup,
 )
 
 FILTERS = (
@@ -102,12 +104,12 @@ def _filters(call: Call) -> dict[str, Any]:
     return filters
 
 
-def show_portgroup(call: Call) -> dict[str, Any]:
+def show_portgroup(call: Call) -> Reply:
     """GET /v1/portgroups/{portgroup}."""
     view = PORTGROUP.single(call)
-    row = _row(call.path["portgroup"], view.columns)
+    row = _row(call.path["portgroup"], PORTGROUP.single_columns(view))
     _node_of(call, row)
-    return view.render(row, call)
+    return PORTGROUP.reply_row(call, view, row)
 
 
 def _row(ident: str, columns: Any) -> Any:
@@ -142,15 +144,15 @@ def create_portgroup(call: Call) -> Reply:
     if values.get("mode") is None:
         values["mode"] = call.conf.default_portgroup_mode
     created = db_portgroups.create({**values, "node_id": node["id"]})
-    return Reply(_show(call, str(created.uuid)), location=f"portgroups/{created.uuid}")
+    return _show(call, str(created.uuid), f"portgroups/{created.uuid}")
 
 
-def _show(call: Call, uuid: str) -> dict[str, Any]:
+def _show(call: Call, uuid: str, location: str | None = None) -> Reply:
     view = PORTGROUP.detail(call.minor)
-    return view.render(_row(uuid, view.columns), call)
+    return PORTGROUP.reply_row(call, view, _row(uuid, PORTGROUP.single_columns(view)), location)
 
 
-def update_portgroup(call: Call) -> dict[str, Any]:
+def update_portgroup(call: Call) -> Reply:
     """PATCH /v1/portgroups/{portgroup}."""
     ops = patch.validate(call.body, escapes=call.has(V.PATCH_ESCAPES))
     patch.check_roots(ops, PATCHABLE)

@@ -28,6 +28,7 @@ from ironic_rs.api.documents import New, Schema, or_null
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource, link_fields
 from ironic_rs.api.v1 import node_view
+from ironic_rs.db import models
 from ironic_rs.db import portgroups as db_portgroups
 from ironic_rs.db import ports as db_ports
 from ironic_rs.domain import errors, fields, names, patch, states
@@ -42,6 +43,7 @@ PORT = Resource(
     },
     texts={"local_link_connection": link_connection.shown},
     left_out=frozenset({"internal_info"}),
+    model=models.Port,
 )
 
 FILTERS = (
@@ -186,8 +188,9 @@ def find_portgroup(call: Call, ident: str) -> Any:
 
 
 def _find(call: Call, ident: str, view: Any | None = None) -> Any:
-    """Return the row of a port, by the view's columns, that the caller may see."""
-    columns = dict.fromkeys((*(view.columns if view else ()), "uuid", "node_uuid", "id"))
+    """Return the row of a port, with what the view needs to show it."""
+    wanted = PORT.single_columns(view) if view else ()
+    columns = dict.fromkeys((*wanted, "uuid", "node_uuid", "id"))
     key = "uuid" if names.is_uuid_like(ident) else "name"
     rows = db_ports.select(columns, {key: ident}, limit=1, stored=view.stored if view else ())
     if not rows:
@@ -204,13 +207,13 @@ def _node_of(call: Call, row: Mapping[Any, Any], ident: str, columns: Sequence[s
     return node
 
 
-def show_port(call: Call) -> dict[str, Any]:
+def show_port(call: Call) -> Reply:
     """GET /v1/ports/{port}."""
     ident = _ident(call)
     view = PORT.single(call)
     row = _find(call, ident, view)
     _node_of(call, row, ident)
-    return view.render(row, call)
+    return PORT.reply_row(call, view, row)
 
 
 def _ident(call: Call) -> str:
@@ -237,7 +240,7 @@ def create_port(call: Call) -> Reply:
     _join_portgroup(values, node, "pxe_enabled" in body)
     created = call.conductors.create_port(call.context, node, values)
     uuid = created["uuid"]
-    return Reply(_show(call, uuid), location=f"ports/{uuid}")
+    return _show(call, uuid, f"ports/{uuid}")
 
 
 def _node_ident(values: dict[str, Any]) -> str:
@@ -292,12 +295,12 @@ def _no_standalone(group: Any) -> errors.Conflict:
     )
 
 
-def _show(call: Call, uuid: str) -> dict[str, Any]:
+def _show(call: Call, uuid: str, location: str | None = None) -> Reply:
     view = PORT.detail(call.minor)
-    return view.render(_find(call, uuid, view), call)
+    return PORT.reply_row(call, view, _find(call, uuid, view), location)
 
 
-def update_port(call: Call) -> dict[str, Any]:
+def update_port(call: Call) -> Reply:
     """PATCH /v1/ports/{port}."""
     ident = _ident(call)
     ops = patch.validate(call.body, escapes=call.has(V.PATCH_ESCAPES))

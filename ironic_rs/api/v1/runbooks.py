@@ -69,12 +69,10 @@ def _documents(call: Call, view: View, rows: Sequence[Row]) -> list[dict[str, An
     return [view.render(row, call) for row in rows]
 
 
-def _render(call: Call, runbook: Any) -> dict[str, Any]:
-    view = RUNBOOK.detail(call.minor)
-    values = records.as_dict(runbook)
+def _reply(call: Call, view: View, runbook: Any, location: str | None = None) -> Reply:
     call.batch["steps"] = {runbook.id: runbook.steps}
     call.batch["traits"] = {runbook.id: runbook.traits}
-    return view.render({n: values[n] for n in view.columns}, call)
+    return RUNBOOK.reply(call, view, runbook, location)
 
 
 def _find(call: Call, columns: Sequence[str] = ()) -> Row:
@@ -96,13 +94,13 @@ def _load(call: Call, columns: Sequence[str] = ()) -> Row:
     return row
 
 
-def show_runbook(call: Call) -> dict[str, Any]:
+def show_runbook(call: Call) -> Reply:
     """GET /v1/runbooks/{runbook}."""
     view = RUNBOOK.single(call)
-    row = _find(call, view.columns)
+    row = _find(call, (*view.columns, *db_runbooks.REVISION_COLUMNS))
     if not row["public"]:
         call.authorize(_target(row))
-    return _documents(call, view, [row])[0]
+    return Reply(_documents(call, view, [row])[0], revision=db_runbooks.revision_of(row))
 
 
 def create_runbook(call: Call) -> Reply:
@@ -117,7 +115,7 @@ def create_runbook(call: Call) -> Reply:
     _settle_owner(call, values)
     _authorize_steps(call, values)
     created = db_runbooks.create(values)
-    return Reply(_render(call, created), location=f"runbooks/{created.uuid}")
+    return _reply(call, RUNBOOK.detail(call.minor), created, f"runbooks/{created.uuid}")
 
 
 def _check(call: Call, values: dict[str, Any]) -> None:
@@ -158,7 +156,7 @@ def _authorize_steps(call: Call, values: Mapping[str, Any]) -> None:
         call.authorize(target, *steps.policy_rules(values["steps"]))
 
 
-def update_runbook(call: Call) -> dict[str, Any]:
+def update_runbook(call: Call) -> Reply:
     """PATCH /v1/runbooks/{runbook}."""
     ops = patch.validate(call.body, escapes=call.has(V.PATCH_ESCAPES))
     visible = fields.RUNBOOK.visible(call.minor)
@@ -184,7 +182,8 @@ def update_runbook(call: Call) -> dict[str, Any]:
             values["owner"] = after["owner"]
         return values
 
-    return _render(call, db_runbooks.change(row["uuid"], make))
+    runbook = db_runbooks.change(row["uuid"], call.guarded(make))
+    return _reply(call, RUNBOOK.detail(call.minor), runbook)
 
 
 def _rules(touched: Set[str]) -> list[str]:
@@ -194,22 +193,22 @@ def _rules(touched: Set[str]) -> list[str]:
 
 def delete_runbook(call: Call) -> None:
     """DELETE /v1/runbooks/{runbook}."""
-    db_runbooks.destroy(_load(call)["uuid"])
+    db_runbooks.destroy(_load(call)["uuid"], call.context.take_condition())
 
 
 # Traits
 
 
-def show_traits(call: Call) -> dict[str, Any]:
+def show_traits(call: Call) -> Reply:
     """GET /v1/runbooks/{runbook}/traits."""
-    row = _load(call, ("id",))
-    return {"traits": db_runbooks.traits_of([row["id"]])[row["id"]]}
+    row = _load(call, db_runbooks.REVISION_COLUMNS)
+    return Reply({"traits": db_runbooks.traits_in(row)}, revision=db_runbooks.revision_of(row))
 
 
 def set_traits(call: Call) -> None:
     """PUT /v1/runbooks/{runbook}/traits."""
     wanted = traits.of_body(call, "runbook")
-    db_runbooks.change(_load(call)["uuid"], lambda _: {"traits": wanted})
+    db_runbooks.change(_load(call)["uuid"], call.guarded(lambda _: {"traits": wanted}))
 
 
 def add_trait(call: Call) -> Reply:
@@ -222,13 +221,13 @@ def add_trait(call: Call) -> Reply:
         traits.check_number(len(runbook.traits) + 1, "runbook")
         return {"traits": [*runbook.traits, trait]}
 
-    db_runbooks.change(_load(call)["uuid"], make)
+    db_runbooks.change(_load(call)["uuid"], call.guarded(make))
     return Reply(location=f"runbooks/{segment(call.path['runbook'])}/traits/{segment(trait)}")
 
 
 def remove_traits(call: Call) -> None:
     """DELETE /v1/runbooks/{runbook}/traits."""
-    db_runbooks.change(_load(call)["uuid"], lambda _: {"traits": []})
+    db_runbooks.change(_load(call)["uuid"], call.guarded(lambda _: {"traits": []}))
 
 
 def remove_trait(call: Call) -> None:
@@ -239,4 +238,4 @@ def remove_trait(call: Call) -> None:
         kept = [name for name in runbook.traits if name != trait]
         return {} if kept == runbook.traits else {"traits": kept}
 
-    db_runbooks.change(_load(call)["uuid"], make)
+    db_runbooks.change(_load(call)["uuid"], call.guarded(make))

@@ -17,6 +17,7 @@ from ironic_rs.api.documents import LINKS, Shape, record
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource, Row, View, link_fields
 from ironic_rs.api.v1 import node_view
+from ironic_rs.db import models
 from ironic_rs.db import volumes as db_volumes
 from ironic_rs.domain import errors, fields, names, patch, secrets
 from ironic_rs.domain.fields import show
@@ -75,6 +76,7 @@ CONNECTORS = _Kind(
             "links": link_fields(lambda row: f"volume/connectors/{row['uuid']}"),
             "node_uuid": _NODE_UUID,
         },
+        model=models.VolumeConnector,
     ),
     select=db_volumes.select_connectors,
     create=db_volumes.create_connector,
@@ -90,6 +92,7 @@ TARGETS = _Kind(
             "node_uuid": _NODE_UUID,
             "properties": Computed(("properties",), _properties),
         },
+        model=models.VolumeTarget,
     ),
     select=db_volumes.select_targets,
     create=db_volumes.create_target,
@@ -174,23 +177,23 @@ def _decide_on_properties(call: Call, view: View, target: Mapping[str, Any] | No
 # Single ones
 
 
-def show_connector(call: Call) -> dict[str, Any]:
+def show_connector(call: Call) -> Reply:
     """GET /v1/volume/connectors/{connector}."""
     return _show(call, CONNECTORS)
 
 
-def show_target(call: Call) -> dict[str, Any]:
+def show_target(call: Call) -> Reply:
     """GET /v1/volume/targets/{target}."""
     return _show(call, TARGETS)
 
 
-def _show(call: Call, kind: _Kind) -> dict[str, Any]:
+def _show(call: Call, kind: _Kind) -> Reply:
     uuid = _uuid(call, kind)
     view = kind.resource.single(call)
-    row = _row(kind, uuid, view.columns)
+    row = _row(kind, uuid, kind.resource.single_columns(view))
     node = _node_of(call, kind, row)
     _decide_on_properties(call, view, policy.node_target(node))
-    return view.render(row, call)
+    return kind.resource.reply_row(call, view, row)
 
 
 def _uuid(call: Call, kind: _Kind) -> str:
@@ -237,21 +240,21 @@ def _create(call: Call, kind: _Kind) -> Reply:
     node = node_view.find_to_attach(call, values.pop("node_uuid"))
     created = kind.create({**values, "node_id": node["id"]})
     view = kind.resource.detail(call.minor)
-    document = view.render(_row(kind, str(created.uuid), view.columns), call)
-    return Reply(document, location=f"{kind.path}/{created.uuid}")
+    row = _row(kind, str(created.uuid), kind.resource.single_columns(view))
+    return kind.resource.reply_row(call, view, row, f"{kind.path}/{created.uuid}")
 
 
-def update_connector(call: Call) -> dict[str, Any]:
+def update_connector(call: Call) -> Reply:
     """PATCH /v1/volume/connectors/{connector}."""
     return _update(call, CONNECTORS, call.conductors.update_volume_connector)
 
 
-def update_target(call: Call) -> dict[str, Any]:
+def update_target(call: Call) -> Reply:
     """PATCH /v1/volume/targets/{target}."""
     return _update(call, TARGETS, call.conductors.update_volume_target)
 
 
-def _update(call: Call, kind: _Kind, send: Callable[..., None]) -> dict[str, Any]:
+def _update(call: Call, kind: _Kind, send: Callable[..., None]) -> Reply:
     uuid = _uuid(call, kind)
     patchable = kind.table.names("P")
     ops = patch.validate(call.body, escapes=call.has(V.PATCH_ESCAPES))
@@ -265,7 +268,8 @@ def _update(call: Call, kind: _Kind, send: Callable[..., None]) -> dict[str, Any
     send(call.context, node, uuid, node_view.on_columns(call, node, converted))
     view = kind.resource.detail(call.minor)
     _decide_on_properties(call, view, policy.node_target(node))
-    return view.render(_row(kind, uuid, view.columns), call)
+    row = _row(kind, uuid, kind.resource.single_columns(view))
+    return kind.resource.reply_row(call, view, row)
 
 
 def delete_connector(call: Call) -> None:

@@ -7,7 +7,7 @@ rest-api.md section 15, wart 20.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
@@ -99,31 +99,38 @@ class AllocationsEndpoint(Endpoint):
 
         :raises InvalidState: the node is in use or on its way.
         :raises NodeLocked: the node is busy.
+        :raises PreconditionFailed: it is not as the caller thinks.
         """
+        condition = context.take_condition()
         while True:
             record = allocations.get(allocation_id)
             if record.node_id is None:
-                if allocations.destroy(record.id, bound=False):
+                if allocations.destroy(record.id, bound=False, if_match=condition):
                     break
-            elif self._destroy_bound(context, record, record.node_id):
+            elif self._destroy_bound(context, record, record.node_id, condition):
                 break
         LOG.info("Allocation %s was deleted", record.uuid)
 
     def _destroy_bound(
-        self, context: RequestContext, record: models.Allocation, node_id: int
+        self,
+        context: RequestContext,
+        record: models.Allocation,
+        node_id: int,
+        condition: Sequence[str] | None,
     ) -> bool:
         """Delete an allocation under the lock of its node; False when it changed."""
         try:
             task = self.acquire(context, node_id, purpose="allocation deletion", load_driver=False)
         except errors.NodeNotFound:
             # Its node is gone; as a rule it went with it.
-            return allocations.destroy(record.id)
+            return allocations.destroy(record.id, if_match=condition)
         with task:
             if allocations.get(record.id).node_id != task.node.id:
                 return False
             _refuse_release(task.node)
             task.check_lock()
-            return allocations.destroy(record.id, fence=self.conductor.host)
+            host = self.conductor.host
+            return allocations.destroy(record.id, fence=host, if_match=condition)
 
 
 def _answer(record: models.Allocation, node_uuid: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_rs.conductor import failures
 from ironic_rs.conf import CONF
-from ironic_rs.db import nodes, records
+from ironic_rs.db import nodes, records, revision
 from ironic_rs.domain import errors, fields, patch, states
 
 if TYPE_CHECKING:
@@ -31,9 +31,35 @@ class Endpoint:
     def __init__(self, conductor: Conductor) -> None:
         self.conductor = conductor
 
-    def acquire(self, context: RequestContext, node_id: str | int, **kwargs: Any) -> Task:
-        """Take a task; arguments as ``TaskManager.acquire``."""
+    def acquire(
+        self,
+        context: RequestContext,
+        node_id: str | int,
+        *,
+        condition_on_node: bool = True,
+        **kwargs: Any,
+    ) -> Task:
+        """Take a task; other arguments as ``TaskManager.acquire``.
+
+        A condition of the call is looked at under the exclusive lock.
+
+        :param condition_on_node: false leaves the condition to :meth:`require_match`.
+        :raises PreconditionFailed: the node is not as the caller thinks.
+        """
+        condition = context.take_condition() if condition_on_node else None
+        if condition is not None:
+            kwargs["shared"] = False
+            kwargs["check"] = lambda node: revision.require(node, condition)
         return self.conductor.tasks.acquire(context, node_id, **kwargs)
+
+    @staticmethod
+    def require_match(context: RequestContext, record: Base) -> None:
+        """Look at the condition of a call that is about a record of a node.
+
+        :param record: as read under the node's lock.
+        :raises PreconditionFailed: the record is not as the caller thinks.
+        """
+        revision.require(record, context.take_condition())
 
 
 def patched(

@@ -103,10 +103,11 @@ class PortsEndpoint(Endpoint):
         :raises InvalidState, Conflict, MACAlreadyExists, NetworkError,
             PortgroupPhysnetInconsistent, InvalidParameterValue: refused, nothing saved.
         """
-        with self.acquire(context, node_id, purpose="port update") as task:
+        with self.acquire(context, node_id, purpose="port update", condition_on_node=False) as task:
             node = task.node
             port = ports.get(port_id)
             _require_owner(port, node)
+            self.require_match(context, port)
             changed = set(patched(port, patch, fields.PORT))
             if not changed:
                 return
@@ -147,10 +148,13 @@ class PortsEndpoint(Endpoint):
 
         :raises InvalidState: a VIF is bound to it and the node is not in maintenance.
         """
-        with self.acquire(context, node_id, purpose="port deletion") as task:
+        with self.acquire(
+            context, node_id, purpose="port deletion", condition_on_node=False
+        ) as task:
             node = task.node
             port = ports.get(port_id)
             _require_owner(port, node)
+            self.require_match(context, port)
             vif = task.driver.network.get_current_vif(task, port)
             if vif and not node.maintenance:
                 raise errors.InvalidState(
@@ -174,10 +178,13 @@ class PortsEndpoint(Endpoint):
         :raises InvalidState, PortgroupNotEmpty, PortgroupDuplicateName,
             PortgroupMACAlreadyExists, NetworkError: refused, nothing saved.
         """
-        with self.acquire(context, node_id, purpose="portgroup update") as task:
+        with self.acquire(
+            context, node_id, purpose="portgroup update", condition_on_node=False
+        ) as task:
             node = task.node
             group = portgroups.get(portgroup_id)
             _require_owner(group, node)
+            self.require_match(context, group)
             changed = patched(group, patch, fields.PORTGROUP)
             if not changed:
                 return
@@ -211,9 +218,11 @@ class PortsEndpoint(Endpoint):
             node_id,
             purpose="portgroup physical_network update",
             load_driver=False,
+            condition_on_node=False,
         ) as task:
             group = portgroups.get(portgroup_id)
             _require_owner(group, task.node)
+            self.require_match(context, group)
             group.physical_network = new_physical_network
             task.check_lock()
             portgroups.save_with_ports(group, fence=self.conductor.host)
@@ -225,10 +234,15 @@ class PortsEndpoint(Endpoint):
         :raises PortgroupNotEmpty: ports are members of it.
         """
         with self.acquire(
-            context, node_id, purpose="portgroup deletion", load_driver=False
+            context,
+            node_id,
+            purpose="portgroup deletion",
+            load_driver=False,
+            condition_on_node=False,
         ) as task:
             group = portgroups.get(portgroup_id)
             _require_owner(group, task.node)
+            self.require_match(context, group)
             task.check_lock()
             portgroups.destroy(group, fence=self.conductor.host)
             LOG.info("Node %s: portgroup %s was deleted", task.node.uuid, group.uuid)

@@ -37,11 +37,16 @@ class VolumesEndpoint(Endpoint):
             InvalidParameterValue: refused, nothing saved.
         """
         with self.acquire(
-            context, node_id, purpose="volume connector update", load_driver=False
+            context,
+            node_id,
+            purpose="volume connector update",
+            load_driver=False,
+            condition_on_node=False,
         ) as task:
             record = volumes.get_connector(connector_id)
             if record.node_id != task.node.id:
                 raise errors.VolumeConnectorNotFound(connector=connector_id)
+            self.require_match(context, record)
             _require_off(task.node, "update volume connector")
             changed = patched(record, patch, fields.VOLUME_CONNECTOR)
             task.check_lock()
@@ -58,11 +63,16 @@ class VolumesEndpoint(Endpoint):
         :raises VolumeConnectorNotFound: as named.
         """
         with self.acquire(
-            context, node_id, purpose="volume connector deletion", load_driver=False
+            context,
+            node_id,
+            purpose="volume connector deletion",
+            load_driver=False,
+            condition_on_node=False,
         ) as task:
             record = volumes.get_connector(connector_id)
             if record.node_id != task.node.id:
                 raise errors.VolumeConnectorNotFound(connector=connector_id)
+            self.require_match(context, record)
             _require_unused(task.node, "delete volume connector")
             task.check_lock()
             volumes.destroy_connector(record, fence=self.conductor.host)
@@ -79,11 +89,16 @@ class VolumesEndpoint(Endpoint):
             InvalidParameterValue: refused, nothing saved.
         """
         with self.acquire(
-            context, node_id, purpose="volume target update", load_driver=False
+            context,
+            node_id,
+            purpose="volume target update",
+            load_driver=False,
+            condition_on_node=False,
         ) as task:
             record = volumes.get_target(target_id)
             if record.node_id != task.node.id:
                 raise errors.VolumeTargetNotFound(target=target_id)
+            self.require_match(context, record)
             _require_off(task.node, "update volume target")
             changed = patched(record, patch, fields.VOLUME_TARGET)
             task.check_lock()
@@ -98,11 +113,16 @@ class VolumesEndpoint(Endpoint):
         :raises VolumeTargetNotFound: as named.
         """
         with self.acquire(
-            context, node_id, purpose="volume target deletion", load_driver=False
+            context,
+            node_id,
+            purpose="volume target deletion",
+            load_driver=False,
+            condition_on_node=False,
         ) as task:
             record = volumes.get_target(target_id)
             if record.node_id != task.node.id:
                 raise errors.VolumeTargetNotFound(target=target_id)
+            self.require_match(context, record)
             _require_unused(task.node, "delete volume target")
             task.check_lock()
             volumes.destroy_target(record, fence=self.conductor.host)

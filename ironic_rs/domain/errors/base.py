@@ -80,6 +80,16 @@ class NotAcceptable(IronicError):
     template = "Request not acceptable."
 
 
+class PreconditionFailed(IronicError):
+    """The condition of a request (RFC 9110 section 13) does not hold; nothing was done."""
+
+    code = 412
+    template = (
+        "The {resource} {ident} is not as any entity tag of If-Match says: it was changed since. "
+        "Nothing was done; read it again and decide anew."
+    )
+
+
 class TemporaryFailure(IronicError):
     code = 503
     template = "Resource temporarily unavailable, please retry."

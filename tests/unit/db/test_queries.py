@@ -1,6 +1,7 @@
 """The database suite on SQLite."""
 
 from tests.database_suite.allocations import TestAllocations
+from tests.database_suite.conditions import TestConditions
 from tests.database_suite.conductors import TestConductors
 from tests.database_suite.listing import TestPages
 from tests.database_suite.migration import (
@@ -37,6 +38,7 @@ __all__ = [
     "TestAllocations",
     "TestBios",
     "TestChassis",
+    "TestConditions",
     "TestConductors",
     "TestFilters",
     "TestFirmware",

@@ -216,3 +216,29 @@ def test_every_call_fits_a_method_of_the_conductor(
         assert fits(sent["version"], RPC_VERSION)
     assert called >= CASTS
     assert called == set(registry.names)
+
+
+def test_a_condition_goes_along_with_one_call(wire: Recorder, client: ConductorClient) -> None:
+    context = RequestContext()
+    context.if_match = ("a", "b")
+    client.update_node(context, NODE, [])
+    client.update_node(context, NODE, [])
+    assert [call["arguments"].get("if_match") for call in wire.sent] == [["a", "b"], None]
+    assert [call["version"] for call in wire.sent] == ["1.63", "1.1"]
+    # Tags of which none can match are a condition too.
+    context.if_match = ()
+    client.destroy_node(context, NODE)
+    assert wire.sent[-1]["arguments"]["if_match"] == []
+
+
+def test_a_condition_that_conductors_do_not_know_is_refused(
+    wire: Recorder, client: ConductorClient
+) -> None:
+    CONF.set_override("pin_release_version", "39.0")
+    context = RequestContext()
+    context.if_match = ("a",)
+    with pytest.raises(errors.ServiceUnavailable, match=r"pin_release_version is 39\.0"):
+        client.update_node(context, NODE, [])
+    assert wire.sent == []
+    client.update_node(RequestContext(), NODE, [])
+    assert len(wire.sent) == 1

@@ -59,3 +59,22 @@ def test_a_name_can_be_taken_only_once(registry: Registry) -> None:
 
 def test_versions_compare_as_numbers() -> None:
     assert version_tuple("1.62") > version_tuple("1.7")
+
+
+class Conditional:
+    @rpc_method("looks")
+    def looks(self, context: RequestContext, node_id: str) -> list[str]:
+        return list(context.take_condition() or ())
+
+    @rpc_method("ignores")
+    def ignores(self, context: RequestContext, node_id: str) -> None:
+        return None
+
+
+def test_a_condition_reaches_the_handler_and_must_be_looked_at() -> None:
+    registry = Registry([Conditional()])
+    given = {"node_id": "n", "if_match": ["a"]}
+    assert registry.dispatch("looks", RequestContext(), given) == ["a"]
+    assert registry.dispatch("looks", RequestContext(), {"node_id": "n"}) == []
+    with pytest.raises(RuntimeError, match="does not look at the condition"):
+        registry.dispatch("ignores", RequestContext(), given)

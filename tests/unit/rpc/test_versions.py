@@ -20,7 +20,7 @@ def _conf() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("pin", "cap"), [(None, "1.62"), ("2026.2", "1.62"), ("39.0", "1.62"), ("2025.2", "1.61")]
+    ("pin", "cap"), [(None, "1.63"), ("2026.2", "1.62"), ("39.0", "1.62"), ("2025.2", "1.61")]
 )
 def test_cap_of_a_release(pin: str | None, cap: str) -> None:
     CONF.set_override("pin_release_version", pin)
