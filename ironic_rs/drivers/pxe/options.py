@@ -15,6 +15,7 @@ from oslo_log import log
 from ironic_rs.conf import CONF
 from ironic_rs.conf.types import clean_kernel_parameters, parse_kernel_parameters
 from ironic_rs.domain import errors, ramdisk
+from ironic_rs.drivers.pxe.flavour import GRUB, IPXE
 from ironic_rs.drivers.pxe.images import BOOT_ISO, Images
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ LOG = log.getLogger(__name__)
 #: What stands for files that a node does not have; nothing boots these entries.
 _NO_KERNEL = "no_kernel"
 _NO_RAMDISK = "no_ramdisk"
+#: What would end a word or a command in a script of GRUB.
+_GRUB_SPECIAL = re.compile(r"[\\$;&|<>{}#'`]")
+#: What ends a command of iPXE; it knows no quotes.
+_IPXE_OPERATORS = frozenset({"||", "&&"})
 #: Commands of GRUB that start a kernel under UEFI, by architecture.
 _EFI_COMMANDS = {"x86_64": ("linuxefi", "initrdefi")}
 
@@ -68,9 +73,27 @@ def build(
             options["deployment_aki_path"] = place(node, flavour, f"{mode}_kernel")
             options["deployment_ari_path"] = place(node, flavour, f"{mode}_ramdisk")
             options["initrd_filename"] = f"{mode}_ramdisk"
+    for key in ("pxe_append_params", "ramdisk_opts"):
+        options[key] = _harmless(node, flavour, options[key])
     if parameters is not None:
         options["ipa-api-url"] = parameters.get("ipa-api-url")
     return options
+
+
+def _harmless(node: models.Node, flavour: Flavour, line: str) -> str:
+    """Return kernel parameters as a script holds them: they are no commands of it.
+
+    :raises InvalidParameterValue: they would be, and nothing prevents that.
+    """
+    syntax = flavour.syntax(node)
+    if syntax == GRUB:
+        return _GRUB_SPECIAL.sub(r"\\\g<0>", line)
+    if syntax == IPXE and _IPXE_OPERATORS.intersection(line.split()):
+        raise errors.InvalidParameterValue(
+            f"Node {node.uuid}: kernel parameters must not contain "
+            f"{' or '.join(sorted(_IPXE_OPERATORS))}, which end a command of iPXE: {line}"
+        )
+    return line
 
 
 def place(node: models.Node, flavour: Flavour, label: str) -> str:

@@ -610,6 +610,10 @@ def test_an_instance_on_a_volume_boots_from_there(from_volume, site):
     assert f"sanboot --keep --drive 0x80 {boot} " in text
     assert "sanhook --drive 0x81 iscsi:192.0.2.9::3260:b:iqn.2026-01.org.example:disk" in text
     assert devices(task) == [("pxe", True)]
+    # The other volume has no credentials, and does not get those of this one.
+    before, _hook, after = text.partition("sanhook")
+    assert before.endswith("clear username ||\nclear password ||\n")
+    assert "set username me\nset password secret\nsanboot" in after
 
 
 def test_several_portals_are_all_told(from_volume, stored, site):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ironic_rs.conf import CONF
-from ironic_rs.domain import states
+from ironic_rs.domain import errors, states
 from ironic_rs.drivers.pxe import rendering
 from ironic_rs.drivers.pxe.flavour import GRUB, IPXE, PXELINUX
 from tests.harness.servers import missing
@@ -161,6 +161,27 @@ def test_the_grub_command_depends_on_the_architecture(make, site, arch, command)
     text = (site / "tftp" / kit.UUID / "config").read_text()
     grub_script_check(text)
     assert f"    {command} /{kit.UUID}/deploy_kernel " in text
+
+
+@pytest.mark.parametrize(
+    "value", ["a;halt", "a&&halt", "a|b", "$prefix", "a}", "{", "#", "a'b", "\\\\"]
+)
+def test_a_kernel_parameter_is_no_command_of_grub(make, site, value):
+    task = make("pxe", instance_info={"kernel_append_params": f"key={value} last=1"})
+    task.driver.boot.prepare_ramdisk(task, {})
+    text = (site / "tftp" / kit.UUID / "config").read_text()
+    grub_script_check(text)
+    escaped = "".join(f"\\{c}" if not c.isalnum() else c for c in value)
+    assert f"key={escaped} last=1" in text
+
+
+@pytest.mark.parametrize("word", ["||", "&&"])
+@pytest.mark.parametrize("key", ["kernel_append_params", "ramdisk_kernel_arguments"])
+def test_a_kernel_parameter_is_no_command_of_ipxe(make, config, word, key):
+    config("conductor", disable_kernel_parameter_parsing=True)
+    task = make("ipxe", instance_info={key: f"a {word} reboot"})
+    with pytest.raises(errors.InvalidParameterValue, match="end a command of iPXE"):
+        task.driver.boot.prepare_ramdisk(task, {})
 
 
 def test_an_architecture_may_have_a_template_of_its_own(make, site, config):
