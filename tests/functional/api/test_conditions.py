@@ -62,7 +62,6 @@ WRITES: tuple[Write, ...] = (
     Write("PUT", f"{NODE}/states/boot_mode", {"target": "uefi"}, NODE),
     Write("PUT", f"{NODE}/states/secure_boot", {"target": True}, NODE),
     Write("PUT", f"{NODE}/states/console", {"enabled": True}, NODE),
-    Write("PUT", "/v1/nodes/states/console/n1", {"enabled": True}, NODE),
     Write("PUT", f"{NODE}/management/boot_device", {"boot_device": "pxe"}, NODE),
     Write("PUT", f"{NODE}/management/inject_nmi", None, NODE),
     Write("PUT", f"{NODE}/management/indicators/led@system", {"state": "on"}, NODE),
