@@ -86,7 +86,9 @@ class Identity(OwnServer):
         self._users: dict[str, str] = {}
         self._bin = Environment(REQUIREMENTS).make().bin
         self._config = folder / "keystone.conf"
-        serve = f"--bind={HOST}:{port} --threads=8 --keep-alive=60 --no-control-socket"
+        # One request at a time: two transactions that read and then write the same SQLite
+        # file can not both go on.
+        serve = f"--bind={HOST}:{port} --worker-class=gthread --threads=1 --keep-alive=60"
         super().__init__(
             # Without arguments: Keystone would take them for its own.
             [str(self._bin / "gunicorn")],
@@ -94,7 +96,7 @@ class Identity(OwnServer):
             folder / "keystone.log",
             {
                 "OS_KEYSTONE_CONFIG_FILES": str(self._config),
-                "GUNICORN_CMD_ARGS": f"{serve} --config={folder}/gunicorn.py",
+                "GUNICORN_CMD_ARGS": f"{serve} --no-control-socket --config={folder}/gunicorn.py",
             },
         )
 
@@ -119,7 +121,6 @@ class Identity(OwnServer):
     def _configure(self) -> None:
         for name in ("fernet", "credential"):
             (self.folder / name).mkdir(mode=0o700)
-        # One process: what one thread revokes, all know at once.
         (self.folder / "gunicorn.py").write_text('wsgi_app = "keystone.wsgi.api:application"\n')
         # bcrypt's least rounds: passwords of tests need no protection, only time.
         self._config.write_text(
