@@ -177,6 +177,8 @@ class Router:
             method = "GET"  # of the root and version documents only
         route = place.methods.get(method) or place.methods.get(ANY_METHOD)
         if route is None:
+            if all(r.below == 404 and not r.exists(minor) for r in place.methods.values()):
+                raise RouterError(404)
             missing = place.parameter if arguments else None
             if missing is not None and method in missing[1].methods:
                 raise RouterError(400, f"The path ends before the name: {missing[0]} is missing.")

@@ -81,6 +81,7 @@ class AllocationsEndpoint(Endpoint):
             node = task.node
             if not values.get("uuid"):
                 values["uuid"] = node.instance_uuid or uuidutils.generate_uuid()
+            values["resource_class"] = values.get("resource_class") or node.resource_class
             if node.instance_uuid and node.instance_uuid != values["uuid"]:
                 raise errors.NodeAssociated(node=node.uuid, instance=node.instance_uuid)
             reason = _not_in_use(node) or flow.mismatch(node, models.Allocation(**values))

@@ -47,7 +47,7 @@ class VolumesEndpoint(Endpoint):
             if record.node_id != task.node.id:
                 raise errors.VolumeConnectorNotFound(connector=connector_id)
             self.require_match(context, record)
-            _require_off(task.node, "update volume connector")
+            _require_off(task.node, "volume connector update")
             changed = patched(record, patch, fields.VOLUME_CONNECTOR)
             task.check_lock()
             volumes.update_connector(record, changed, fence=self.conductor.host)
@@ -73,7 +73,7 @@ class VolumesEndpoint(Endpoint):
             if record.node_id != task.node.id:
                 raise errors.VolumeConnectorNotFound(connector=connector_id)
             self.require_match(context, record)
-            _require_unused(task.node, "delete volume connector")
+            _require_unused(task.node, "volume connector deletion")
             task.check_lock()
             volumes.destroy_connector(record, fence=self.conductor.host)
             LOG.info("Node %s: volume connector %s was deleted", task.node.uuid, connector_id)
@@ -99,7 +99,7 @@ class VolumesEndpoint(Endpoint):
             if record.node_id != task.node.id:
                 raise errors.VolumeTargetNotFound(target=target_id)
             self.require_match(context, record)
-            _require_off(task.node, "update volume target")
+            _require_off(task.node, "volume target update")
             changed = patched(record, patch, fields.VOLUME_TARGET)
             task.check_lock()
             volumes.update_target(record, changed, fence=self.conductor.host)
@@ -123,7 +123,7 @@ class VolumesEndpoint(Endpoint):
             if record.node_id != task.node.id:
                 raise errors.VolumeTargetNotFound(target=target_id)
             self.require_match(context, record)
-            _require_unused(task.node, "delete volume target")
+            _require_unused(task.node, "volume target deletion")
             task.check_lock()
             volumes.destroy_target(record, fence=self.conductor.host)
             LOG.info("Node %s: volume target %s was deleted", task.node.uuid, target_id)

@@ -158,8 +158,8 @@ class PatchError(Invalid):
 class InvalidStateRequested(Invalid):
     code = 400
     template = (
-        "The requested action '{action}' can not be performed on node '{node}' "
-        "while it is in state '{state}'."
+        'The requested action "{action}" can not be performed on node "{node}" '
+        'while it is in state "{state}".'
     )
 
 

@@ -331,7 +331,9 @@ def test_a_node_without_instance_gets_one(world):
     node = used(world)
     reply = world.call("create_allocation", node, allocation={"resource_class": None})
     assert world.read(node).instance_uuid == reply["uuid"]
-    assert reply["resource_class"] is None
+    # It lends its resource class.
+    assert reply["resource_class"] == "gold"
+    assert allocations.get(reply["uuid"]).resource_class == "gold"
 
 
 REFUSED = {
