@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ironic_rs.conductor.flows import console
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.domain import errors, states
@@ -96,6 +97,30 @@ def fail_stuck_at_start(conductor: Conductor) -> None:
         {"reserved": False, "provision_state_in": states.STUCK_STATES_TREATED_AS_FAIL},
     )
     for_each(conductor, rows, lambda row: fail_stray(conductor, row["uuid"]))
+
+
+def restart_consoles(conductor: Conductor) -> None:
+    """At start: start the consoles of this conductor's nodes that are wanted, anew.
+
+    What shows them may have ended with the last run of the conductor, or belong to it.
+    """
+    rows = my_rows(conductor, (), {"reserved": False, "console_enabled": True})
+    for_each(conductor, rows, lambda row: _restart_console(conductor, row["uuid"]))
+
+
+def _restart_console(conductor: Conductor, uuid: str) -> None:
+    try:
+        with conductor.tasks.acquire(
+            admin_context(), uuid, purpose="start console", retry=False
+        ) as task:
+            console.restart(task, "startup failure")
+            task.save()
+    except (errors.NodeLocked, errors.NodeNotFound) as exc:
+        LOG.debug("Console at start: %s", exc)
+    except errors.LockLost as exc:
+        LOG.error("LockLost: console of node %s: %s", uuid, exc)
+    except errors.IronicError as exc:
+        LOG.error("Console of node %s at start: %s", uuid, exc)
 
 
 def fail_stray(conductor: Conductor, uuid: str) -> None:

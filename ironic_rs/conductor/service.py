@@ -109,6 +109,10 @@ class Conductor:
         recovery.fail_stuck_at_start(self)
         self._resume_allocations()
         self.periodics.start()
+        try:
+            self.workers.submit(recovery.restart_consoles, self)
+        except errors.NoFreeConductorWorker:
+            LOG.warning("No worker is free to start consoles anew")
         LOG.info(
             "Conductor %s is ready: hardware types %s, conductor group '%s', %d periodic tasks",
             self.host,

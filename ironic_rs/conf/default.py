@@ -6,6 +6,7 @@ Names and defaults follow the specification (configuration.md, config-options.cs
 from __future__ import annotations
 
 import socket
+import tempfile
 from pathlib import Path
 
 from oslo_config import cfg
@@ -191,6 +192,12 @@ OPTS: list[cfg.Opt] = [
             "IPv6 address of this host as machines see it, for URLs given to those that boot by "
             "IPv6. [pxe]tftp_server when unset."
         ),
+    ),
+    cfg.StrOpt(
+        "tempdir",
+        default=tempfile.gettempdir(),
+        sample_default="/tmp",
+        help="Directory for temporary files.",
     ),
     cfg.StrOpt(
         "pybasedir",

@@ -111,3 +111,27 @@ class FileMode(types.ConfigType):
 
     def _formatter(self, value: Any) -> str:
         return oct(value) if isinstance(value, int) else str(value)
+
+
+class PortRange(types.ConfigType):
+    """Port numbers, ``FIRST:LAST`` with both ends; the value is a ``range``."""
+
+    def __init__(self) -> None:
+        super().__init__(type_name="port range")
+
+    def __call__(self, value: Any) -> range:
+        if isinstance(value, range):
+            return value
+        first, colon, last = str(value).strip().partition(":")
+        try:
+            found = range(int(first), int(last) + 1)
+        except ValueError:
+            found = range(0)
+        if not colon or not found or found[0] < 1 or found[-1] > 65535:
+            raise ValueError(
+                f"{value!r} is not a range of ports such as 10000:20000, from 1 to 65535"
+            )
+        return found
+
+    def _formatter(self, value: Any) -> str:
+        return f"{value[0]}:{value[-1]}" if isinstance(value, range) else str(value)

@@ -202,8 +202,10 @@ def lossy(share: float, seed: int) -> Callable[[str, int, bytes], Fate]:
 
 
 @contextlib.contextmanager
-def ipmi_sim(directory: Path) -> Iterator[tuple[int, Path]]:
+def ipmi_sim(directory: Path, sol: str | None = None) -> Iterator[tuple[int, Path]]:
     """Debian's BMC simulator, written in C; yields its port and its chassis directory.
+
+    :param sol: terminal that is the machine's serial port.
 
     The chassis is a directory with files ``power`` and ``boot``, and a ``log``.
     """
@@ -241,6 +243,7 @@ set_working_mc 0x20
     guid a123456789abcdefa123456789abcdef
   endlan
   chassis_control "{script}"
+{f'  sol "{sol}" 115200' if sol else ""}
   user 2 true "{USER}" "{PASSWORD}" admin 10 none md2 md5 straight
 """
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import pyghmi.exceptions
@@ -71,7 +72,12 @@ class BuiltIn:
 
 
 def operate(
-    node: models.Node, doing: str, what: Callable[[Link], T], *, reading: bool = False
+    node: models.Node,
+    doing: str,
+    what: Callable[[Any], T],
+    *,
+    reading: bool = False,
+    program_for: str | None = None,
 ) -> T:
     """Run ``what`` with a link to the BMC of a node; again while the BMC is busy.
 
@@ -80,10 +86,13 @@ def operate(
     :param doing: for the error: "reading the power state".
     :param what: may be called several times.
     :param reading: only the state is wanted; give a silent BMC up early.
+    :param program_for: what only the program does; ``what`` gets a :class:`Program`.
     :raises IPMIFailure: it failed; the text names node, BMC, deed and reason.
     :raises InvalidParameterValue: driver_info is not acceptable.
     """
     target = driver_info.parse(node)
+    if program_for is not None:
+        target = replace(target, needs_program=target.needs_program or program_for)
     driver_info.check_program(target)
     try:
         return _in_time(target, doing, what, reading)

@@ -27,6 +27,9 @@ PROGRAM = "ipmitool"
 #: Cipher suites of the built-in client, best first.
 BUILT_IN_SUITES = ("17", "3")
 
+#: What needs the program in any case.
+SERIAL_CONSOLES = "serial consoles"
+
 PRIVILEGES = {"CALLBACK": 1, "USER": 2, "OPERATOR": 3, "ADMINISTRATOR": 4}
 _VERSIONS = ("2.0", "1.5")
 _BRIDGING = ("no", "single", "dual")
@@ -322,7 +325,7 @@ def check_program(target: BmcTarget) -> None:
     if target.needs_program is None:
         return
     why = f"Node {target.node_uuid}: {target.needs_program}, for which the program {PROGRAM}"
-    if CONF.ipmi.use_ipmitool == "never":
+    if CONF.ipmi.use_ipmitool == "never" and target.needs_program != SERIAL_CONSOLES:
         raise errors.InvalidParameterValue(f"{why} is needed, but [ipmi]use_ipmitool is 'never'.")
     if shutil.which(PROGRAM) is None:
         raise errors.InvalidParameterValue(

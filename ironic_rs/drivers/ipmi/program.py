@@ -46,6 +46,7 @@ _FINAL = (
 )
 _CODE = re.compile(r"rsp=0x([0-9a-f]{2})")
 _HEX = re.compile(r"[0-9a-f]{2}", re.IGNORECASE)
+#: Requests that only read, as pairs of network function and command.
 _NETFN_READS = frozenset({(0x00, 0x01)})
 
 
@@ -75,6 +76,13 @@ class Program:
     def sensors(self) -> sensors.Sensors:
         text = self._run(["-v", "sdr"], bounded=True)
         return sensors.parse(text)
+
+    def deactivate_console(self) -> None:
+        """Close the serial console; none open, or no answer, is no error."""
+        try:
+            self._run(["sol", "deactivate"], bounded=True)
+        except BmcError as exc:
+            LOG.debug("BMC %s: the console was not closed: %s", self._target, exc)
 
     def _run(self, words: Sequence[str], *, bounded: bool) -> str:
         """Run the program; with the next cipher suite when the BMC refuses one.
@@ -219,7 +227,7 @@ def credentials(target: BmcTarget) -> Iterator[tuple[list[str], dict[str, str]]]
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(
-                tempfile.NamedTemporaryFile("w", prefix="ipmi-", encoding="utf-8")
+                tempfile.NamedTemporaryFile("w", prefix="ipmi-", encoding="utf-8", dir=CONF.tempdir)
             )
             file.write(target.password or "\0")
             file.flush()

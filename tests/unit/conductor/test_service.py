@@ -13,6 +13,7 @@ from ironic_rs.conductor.task import Task
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors, models, nodes
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers.fake.machine import FakeConsole
 from ironic_rs.rpc.context import admin_context
 from ironic_rs.rpc.direct import DirectTransport
 from ironic_rs.rpc.registry import Registry
@@ -337,3 +338,34 @@ def test_a_bad_file_of_inspection_rules_stops_the_start(transport: Watched, tmp_
     finally:
         CONF.clear_override("built_in_rules", "inspection_rules")
     assert not conductors.online_hosts()
+
+
+def test_consoles_that_are_wanted_are_started_anew(
+    transport: Watched, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = make_node(console_enabled=True, console_interface="fake")
+    broken = make_node(console_enabled=True, console_interface="fake")
+    make_node(console_enabled=False, console_interface="fake")
+    seen: list[str] = []
+    both = threading.Event()
+
+    def start_console(_self: Any, task: Task) -> None:
+        assert not task.shared
+        seen.append(task.node.uuid)
+        if len(seen) == 2:
+            both.set()
+        if task.node.uuid == broken.uuid:
+            raise errors.ConsoleError(error="no luck")
+
+    monkeypatch.setattr(FakeConsole, "start_console", start_console)
+    conductor = Conductor("cond-a", transport)
+    conductor.start()
+    assert both.wait(30)
+    assert conductor.stop(30)
+    assert sorted(seen) == sorted([wanted.uuid, broken.uuid])
+    assert nodes.get(wanted.uuid).console_enabled
+    failed = nodes.get(broken.uuid)
+    assert not failed.console_enabled
+    assert failed.last_error is not None
+    assert "no luck" in failed.last_error
+    assert failed.reservation is None

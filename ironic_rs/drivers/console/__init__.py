@@ -1,0 +1,1 @@
+"""Serial consoles: programs that show the console of a machine at a port."""
