@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
-from ironic_rs.db import jsontext, values
+from ironic_rs.db import integrity, jsontext, values
 from ironic_rs.db.base import Base, table
 from ironic_rs.db.types import json_strings
 
@@ -81,7 +81,10 @@ class StepList:
     def insert(
         self, connection: Connection, parent_id: int, steps: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Store the steps of a new parent."""
+        """Store steps of a parent, after those that it has.
+
+        :raises InvalidParameterValue: arguments larger than the database takes.
+        """
         rows = []
         for step in steps:
             row = {name: step[name] for name in ("interface", "step", self.position)} | {
@@ -90,7 +93,8 @@ class StepList:
             }
             rows.append(values.for_insert(self.model, row))
         if rows:
-            connection.execute(sa.insert(table(self.model)), rows)
+            with integrity.translated(self.model, {}):
+                connection.execute(sa.insert(table(self.model)), rows)
 
     def replace(
         self, connection: Connection, parent_id: int, steps: Iterable[Mapping[str, Any]]

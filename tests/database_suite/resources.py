@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import uuid
 
@@ -454,6 +455,13 @@ class TestTemplates:
         assert [s["priority"] for s in templates.get(template.id).steps] == [5, 10]
         templates.change(template.uuid, lambda t: {"steps": []})
         assert templates.get(template.id).steps == []
+
+    def test_arguments_that_are_too_large_are_refused(self):
+        # MySQL takes 64 KiB; the others take it all.
+        large = {**STEPS[0], "args": {"x": "y" * 70_000}}
+        with contextlib.suppress(errors.InvalidParameterValue):
+            templates.create({"name": "CUSTOM_A", "steps": [large]})
+            assert templates.get_by_ident("CUSTOM_A").steps == [large]
 
     def test_new_steps_move_the_time_of_the_update(self):
         template = templates.create({"name": "CUSTOM_A", "steps": STEPS})

@@ -158,7 +158,7 @@ def _check_state(request: _Request) -> None:
 def _use_runbook(call: Call, request: _Request, ident: str) -> None:
     call.require(V.RUNBOOKS, "A runbook")
     runbook = db_runbooks.get_by_ident(ident)
-    target = {"runbook.owner": runbook.owner, "runbook.public": runbook.public}
+    target = policy.runbook_target(runbook.owner, bool(runbook.public))
     call.authorize(target, "baremetal:runbook:use")
     traits = set(db_nodes.traits_of([request.node["id"]]).get(request.node["id"], ()))
     if not call.has(V.RUNBOOK_TRAITS):
