@@ -85,9 +85,9 @@ class RoleBased:
         self._of_request: WeakKeyDictionary[RequestContext, policy.Enforcer]
         self._of_request = WeakKeyDictionary()
         policy_opts.set_defaults(conf)
-        # Looked at before they are read: what changes in between is read again.
-        self._stamp = self._look()
         try:
+            # Looked at before they are read: what changes in between is read again.
+            self._stamp = self._look()
             self._rules = load(conf)
         except Exception as exc:
             raise errors.IncorrectConfiguration(
@@ -120,7 +120,11 @@ class RoleBased:
             ) from exc
 
     def _current(self) -> policy.Enforcer:
-        stamp = self._look()
+        try:
+            stamp = self._look()
+        except OSError as exc:
+            LOG.error("Policy files not looked at, the old rules stay in force: %s", exc)
+            return self._rules
         if stamp != self._stamp:
             with self._lock:
                 if stamp != self._stamp:

@@ -103,7 +103,7 @@ def _comparison(kind: str, match: str) -> Evaluate:
     literal: str | None
     try:
         literal = str(ast.literal_eval(kind))
-    except ValueError:
+    except (ValueError, SyntaxError):
         literal = None
     path = kind.split(".")
 

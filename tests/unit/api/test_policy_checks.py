@@ -79,9 +79,11 @@ def test_the_meaning_is_that_of_oslo_policy(text: str, enforcer: policy.Enforcer
         assert prepared(target, dict(caller), enforcer) == theirs, (target, caller)
 
 
-def test_what_is_no_object_has_no_attributes(enforcer: policy.Enforcer) -> None:
-    """There oslo.policy raises TypeError."""
-    check = policy.RuleDefault("name", "project_id.deeper:p1").check
+@pytest.mark.parametrize("text", ["project_id.deeper:p1", "2nd.name:p1"])
+def test_what_oslo_policy_stumbles_over_is_a_refusal(text: str, enforcer: policy.Enforcer) -> None:
+    check = policy.RuleDefault("name", text).check
+    with pytest.raises((TypeError, SyntaxError)):
+        check({}, {"project_id": "p1"}, enforcer)
     assert not Prepared(check)({}, {"project_id": "p1"}, enforcer)
 
 

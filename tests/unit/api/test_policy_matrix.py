@@ -324,6 +324,26 @@ class TestFile:
         write(tmp_path, '"baremetal:shards:get": "!"')
         assert not may_list_shards(enforcer)
 
+    def test_a_directory_that_can_not_be_listed_changes_nothing(
+        self,
+        conf: cfg.ConfigOpts,
+        file: Path,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        write(tmp_path, '"baremetal:shards:get": "role:reader"', "policy.d/shards.yaml")
+        enforcer = RoleBased(conf)
+
+        def refuse(path: Path) -> Iterator[Path]:
+            raise PermissionError(f"{path} can not be listed")
+
+        monkeypatch.setattr(Path, "iterdir", refuse)
+        assert may_list_shards(enforcer)
+        assert "policy.d can not be listed" in caplog.text
+        with pytest.raises(errors.IncorrectConfiguration, match="can not be listed"):
+            RoleBased(conf)
+
     def test_a_missing_file_that_was_named_is_told(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
