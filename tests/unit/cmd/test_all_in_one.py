@@ -15,6 +15,7 @@ def clean() -> Iterator[None]:
     # oslo.config remembers for ever where an option was set last, by another test too.
     CONF.set_default("auth_strategy", "keystone")
     CONF.set_default("host_ip", "0.0.0.0", group="api")
+    CONF.set_default("enabled_network_interfaces", CONF.enabled_network_interfaces)
     yield
     CONF.clear_override("auth_strategy")
     CONF.clear_override("host_ip", group="api")
@@ -22,6 +23,7 @@ def clean() -> Iterator[None]:
     CONF.clear_default("host_ip", group="api")
     CONF.clear_override("auth_type", group="neutron")
     CONF.clear_override("enabled_network_interfaces")
+    CONF.clear_default("enabled_network_interfaces")
     CONF.clear_default("default_network_interface")
 
 

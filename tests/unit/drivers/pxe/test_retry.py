@@ -65,15 +65,15 @@ def test_http_boot_is_set_again(waiting):
 
 
 @pytest.mark.parametrize(
-    "info",
+    ("name", "value"),
     [
-        {"agent_secret_token": "token"},
-        {"agent_last_heartbeat": ago(10)},
-        {"last_power_state_change": ago(10)},
+        ("agent_secret_token", lambda: "token"),
+        ("agent_last_heartbeat", lambda: ago(10)),
+        ("last_power_state_change", lambda: ago(10)),
     ],
 )
-def test_a_machine_that_was_heard_of_is_left_alone(waiting, info):
-    task = waiting(**info)
+def test_a_machine_that_was_heard_of_is_left_alone(waiting, name, value):
+    task = waiting(**{name: value()})
     task.driver.boot.check_boot_timeouts(task)
     assert task.flows.calls == []
     assert task.shared
