@@ -26,8 +26,9 @@ from keystoneauth1 import loading
 from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
+from ironic_rs.api import errors as api_errors
 from ironic_rs.conf import compat, opts
-from ironic_rs.domain import states
+from ironic_rs.domain import errors, states
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICE = "made by docs/generate.py, do not edit"
@@ -212,6 +213,31 @@ def architecture() -> str:
     return _fill(page, "the import rules", _house())
 
 
+def api() -> str:
+    """The page about the API with the codes of its errors."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    return _fill(page, "the error classes", _error_codes())
+
+
+def _error_codes() -> str:
+    rows = {
+        cls.machine_code(): (cls.code, _meaning(cls))
+        for cls in errors.classes().values()
+        if cls.__module__.startswith(("ironic_rs.domain.", "ironic_rs.api."))
+    }
+    rows |= api_errors.OTHER_CODES
+    lines = ["| Code | Status | Text |", "|---|---|---|"]
+    for code, (status, text) in sorted(rows.items()):
+        lines.append(f"| `{code}` | {status} | {_cell(text)} |")
+    return "\n".join(lines)
+
+
+def _meaning(cls: type[errors.IronicError]) -> str:
+    # What only ever comes with a text of its own has none to show.
+    inherited = "template" not in cls.__dict__
+    return (cls.__doc__ or cls.template).split("\n")[0] if inherited else cls.template
+
+
 def _house() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contract = project["tool"]["importlinter"]["contracts"][0]
@@ -239,6 +265,7 @@ def _fill(page: str, what: str, text: str) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/api.md": api,
     "docs/architecture.md": architecture,
     "docs/options.md": option_pages,
     "docs/state-machine.md": state_machine,

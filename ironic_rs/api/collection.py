@@ -127,7 +127,8 @@ def check_sort_key(table: Table, name: str, minor: int) -> None:
     if field is None or field.column is None or not field.sortable:
         accepted = [f.name for f in table.rows if f.column and f.sortable and f.since <= minor]
         raise errors.InvalidParameterValue(
-            f"Cannot sort by {show(name)}; accepted: id, {', '.join(accepted)}."
+            f"Cannot sort by {show(name)} (argument 'sort_key'); accepted: id, "
+            f"{', '.join(accepted)}."
         )
     if field.since > minor:
         raise errors.NotAcceptable(

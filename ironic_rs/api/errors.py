@@ -31,8 +31,18 @@ CODE_HEADER = "X-OpenStack-Ironic-Error-Code"
 _KNOWN_STATUS = frozenset(int(status) for status in http.HTTPStatus)
 _TRACEBACK = "Traceback (most recent call last):"
 #: Seconds that a client should wait before it tries again.
-_RETRY_AFTER_LOCK = "1"
-_RETRY_AFTER_BUSY = "5"
+RETRY_AFTER_LOCK = "1"
+RETRY_AFTER_BUSY = "5"
+
+
+#: Codes of what no error class stands for, with status and meaning.
+OTHER_CODES: Mapping[str, tuple[int, str]] = {
+    "bad_request": (400, "The HTTP request itself is malformed."),
+    "internal_error": (500, "Unexpected error of the API service; its log tells more."),
+    "method_not_allowed": (405, "The path does not have this method, or not in this version."),
+    "request_entity_too_large": (413, "The HTTP server refused the size of the request."),
+    "unsupported_version": (406, "The microversion is not offered."),
+}
 
 
 class RouterError(Exception):
@@ -50,7 +60,7 @@ class RouterError(Exception):
     ) -> None:
         super().__init__(description)
         self.status = status
-        self.code = code or _code_of_status(status)
+        self.code = code or code_of_status(status)
         self.allow = allow
 
 
@@ -70,8 +80,13 @@ class MalformedBody(errors.Invalid):
     """The body is not JSON."""
 
 
-def _code_of_status(status: int) -> str:
-    return http.HTTPStatus(status).phrase.lower().replace(" ", "_").replace("-", "_")
+def code_of_status(status: int) -> str:
+    """Return the code of an error of which nothing but the status is known."""
+    try:
+        phrase = http.HTTPStatus(status).phrase
+    except ValueError:
+        return f"http_{status}"
+    return phrase.lower().replace(" ", "_").replace("-", "_")
 
 
 def response(exc: Exception, conf: cfg.ConfigOpts, environ: Mapping[str, Any]) -> webob.Response:
@@ -89,7 +104,7 @@ def response(exc: Exception, conf: cfg.ConfigOpts, environ: Mapping[str, Any]) -
         return answer
     if isinstance(exc, webob.exc.HTTPException):
         status = exc.status_int
-        return _routed(status, exc.detail or "", _code_of_status(status), environ)
+        return _routed(status, exc.detail or "", code_of_status(status), environ)
     if isinstance(exc, UnicodeDecodeError):
         exc = errors.MalformedRequestURI("The request URI is not valid UTF-8.")
     return _fault(exc, conf, environ)
@@ -123,9 +138,9 @@ def _fault(exc: Exception, conf: cfg.ConfigOpts, environ: Mapping[str, Any]) -> 
     }
     answer = _wrapped(status, fault, code)
     if isinstance(exc, errors.Locked):
-        answer.headers["Retry-After"] = _RETRY_AFTER_LOCK
+        answer.headers["Retry-After"] = RETRY_AFTER_LOCK
     elif status == 503:
-        answer.headers["Retry-After"] = _RETRY_AFTER_BUSY
+        answer.headers["Retry-After"] = RETRY_AFTER_BUSY
     return answer
 
 

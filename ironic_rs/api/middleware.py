@@ -28,6 +28,7 @@ from oslo_context import context as oslo_context
 from oslo_middleware import basic_auth, request_id
 from oslo_middleware import exceptions as middleware_errors
 
+from ironic_rs.api import errors as api_errors
 from ironic_rs.api import microversions, tokens
 from ironic_rs.domain import errors, secrets
 
@@ -35,6 +36,7 @@ LOG = logging.getLogger(__name__)
 REQUEST_LOG = logging.getLogger("ironic_rs.api.requests")
 
 StartResponse = Callable[..., Any]
+Headers = list[tuple[str, str]]
 WSGIApplication = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 REQUEST_ID_HEADERS = ("x-openstack-request-id", "openstack-request-id")
@@ -56,7 +58,7 @@ _REQUEST_ID = re.compile(request_id.ID_FORMAT)
 
 
 class Envelope:
-    """Gives each request its id, puts it into the answer, and writes the request log.
+    """Gives each request its id, completes the headers of the answer, writes the request log.
 
     OPTIONS is answered here, as the CORS middleware would.
     """
@@ -73,8 +75,7 @@ class Envelope:
             environ[request_id.GLOBAL_REQ_ID] = global_id
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-            present = {name.lower() for name, _ in headers}
-            headers = headers + [(n, own_id) for n in REQUEST_ID_HEADERS if n not in present]
+            headers = headers + _missing(status, headers, own_id)
             REQUEST_LOG.info(
                 "%s - %s %s - %s (%.2fms)",
                 _client(environ),
@@ -91,6 +92,22 @@ class Envelope:
             start("200 OK", [("Content-Length", "0")])
             return [b""]
         return self._app(environ, start)
+
+
+def _missing(status: str, headers: Iterable[tuple[str, str]], own_id: str) -> Headers:
+    """Return the headers that every answer has and that this one lacks.
+
+    Errors of the application have their own code and time; those of the middleware, be
+    it a library's, get what their status tells.
+    """
+    present = {name.lower() for name, _ in headers}
+    wanted = [(name, own_id) for name in REQUEST_ID_HEADERS]
+    code = int(status.split(" ", 1)[0])
+    if code >= 400:
+        wanted.append((api_errors.CODE_HEADER, api_errors.code_of_status(code)))
+    if code == 503:
+        wanted.append(("Retry-After", api_errors.RETRY_AFTER_BUSY))
+    return [(name, value) for name, value in wanted if name.lower() not in present]
 
 
 def _client(environ: dict[str, Any]) -> str:

@@ -77,8 +77,8 @@ class Resource:
         unknown = [n for n in asked if n not in known and n != "links"]
         if unknown:
             raise errors.InvalidParameterValue(
-                f"Field(s) {show_names(unknown)} can not be selected; accepted: "
-                f"{', '.join(sorted(self._selectable(known, minor)))}."
+                f"Field(s) {show_names(unknown)} can not be selected (argument 'fields'); "
+                f"accepted: {', '.join(sorted(self._selectable(known, minor)))}."
             )
         newer = [n for n in asked if n in known and known[n].since > minor]
         chosen = [n for n in asked if n != "links" and n not in newer]

@@ -170,9 +170,10 @@ class Router:
             else:
                 # What is no state can not be set.
                 of_states = method == "PUT" and parts[-2] == "states"
-                raise RouterError(405 if of_states and part is parts[-1] else 404)
+                status = 405 if of_states and part is parts[-1] else 404
+                raise RouterError(status, _nothing_at(path, place))
         if not place.methods:
-            raise RouterError(404)
+            raise RouterError(404, _nothing_at(path, place))
         if method == "HEAD" and len(parts) == 1 and "GET" in place.methods:
             method = "GET"  # of the root and version documents only
         route = place.methods.get(method) or place.methods.get(ANY_METHOD)
@@ -182,11 +183,24 @@ class Router:
             missing = place.parameter if arguments else None
             if missing is not None and method in missing[1].methods:
                 raise RouterError(400, f"The path ends before the name: {missing[0]} is missing.")
-            raise RouterError(405, allow=sorted(place.methods))
+            allow = sorted(place.methods)
+            text = f"{method[:20]} is not possible at {_shown(path)}; accepted: {', '.join(allow)}."
+            raise RouterError(405, text, allow=allow)
         _check_idents(arguments)
         if not route.exists(minor) and not route.late:
             raise _gate(route, minor)
         return route, arguments
+
+
+def _nothing_at(path: str, place: _Place) -> str:
+    """Say that there is no such path, and what there is where it ends to be known."""
+    known = sorted(place.literals)
+    hint = f" Accepted after what is known of it: {', '.join(known)}." if known else ""
+    return f"There is nothing at {_shown(path)}.{hint}"
+
+
+def _shown(path: str) -> str:
+    return ascii(f"/{path.strip('/')[:255]}")[1:-1]
 
 
 def _check_idents(arguments: Mapping[str, str]) -> None:
@@ -201,10 +215,13 @@ def _check_idents(arguments: Mapping[str, str]) -> None:
                 "invalid_uuid_or_name",
             )
         if name == "node" and ident in _NODE_PARTS:
-            raise RouterError(404)
+            raise RouterError(
+                404, f"'{ident}' is a part of nodes: name the node, as in /v1/nodes/NODE/{ident}."
+            )
 
 
 def _gate(route: Route, minor: int) -> Exception:
+    what = f"{route.method} {route.path}"
     if route.below == 405:
-        return RouterError(405)
-    return args.too_new(f"{route.method} {route.path}", route.since, minor, route.below)
+        return RouterError(405, str(args.too_new(what, route.since, minor)))
+    return args.too_new(what, route.since, minor, route.below)

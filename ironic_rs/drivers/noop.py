@@ -168,7 +168,8 @@ class NoopManagement(base.ManagementInterface):
     def set_boot_device(self, task: Task, device: str, persistent: bool = False) -> None:
         if device not in self._BOOT_DEVICES:
             raise errors.InvalidParameterValue(
-                f"Boot device '{device}' is not supported by the noop management interface."
+                f"Boot device '{device}' is not supported by the noop management interface; "
+                f"supported: {', '.join(self.get_supported_boot_devices(task))}."
             )
         LOG.debug("Node %s is expected to boot from %s", task.node.uuid, device)
 

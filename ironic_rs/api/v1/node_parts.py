@@ -106,7 +106,10 @@ def attach_vif(call: Call) -> None:
             "The request body must be an object with the id of the VIF, a UUID or a name."
         )
     if not names.is_uuid_like(body["id"]) and not names.is_logical_name(body["id"]):
-        raise errors.InvalidUuidOrName(name=show(body["id"]))
+        raise errors.InvalidUuidOrName(
+            f"Expected UUID or name as id of the VIF but received {show(body['id'])}; accepted: "
+            "characters A-Z a-z 0-9 - . _ ~."
+        )
     if call.has(V.VIF_PORT) and "port_uuid" in body and "portgroup_uuid" in body:
         raise errors.InvalidParameterValue(
             "port_uuid and portgroup_uuid can not be given together."

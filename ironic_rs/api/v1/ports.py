@@ -262,7 +262,8 @@ def _check_versions(call: Call, given: Sequence[str]) -> None:
 def _check_smartnic(is_smartnic: Any, connection: Any) -> None:
     if is_smartnic and not {"port_id", "hostname"} <= set(connection or {}):
         raise errors.InvalidParameterValue(
-            "A smart NIC port needs port_id and hostname in local_link_connection."
+            "A smart NIC port (is_smartnic true) needs port_id and hostname in "
+            "local_link_connection."
         )
 
 

@@ -85,7 +85,7 @@ def _detach(call: Call, device_types: list[str] | None) -> None:
     unknown = [name for name in device_types or () if name not in DEVICE_TYPES]
     if unknown:
         raise errors.InvalidParameterValue(
-            f"Unknown virtual media device type {show(unknown[0])}; accepted: "
+            f"Unknown virtual media device type {show(unknown[0])} in device_types; accepted: "
             f"{', '.join(DEVICE_TYPES)}."
         )
     call.conductors.detach_virtual_media(call.context, node_view.load(call), device_types or None)

@@ -12,7 +12,7 @@ from oslo_log import log
 
 from ironic_rs.conductor import failures
 from ironic_rs.conductor.endpoints.base import Endpoint
-from ironic_rs.domain import errors
+from ironic_rs.domain import errors, fields
 from ironic_rs.drivers.noop import NoVendor
 from ironic_rs.rpc.registry import rpc_method
 
@@ -32,12 +32,12 @@ def _find(routes: Mapping[str, VendorRoute], method: str, http_method: str) -> V
     found = routes.get(method)
     if found is None:
         raise errors.InvalidParameterValue(
-            f"No handler for vendor method '{method}'; there are: "
+            f"No handler for vendor method {fields.show(method)}; accepted: "
             f"{', '.join(sorted(routes)) or 'none'}."
         )
     if http_method.upper() not in found.route.http_methods:
         raise errors.InvalidParameterValue(
-            f"The method '{method}' does not support HTTP {http_method}; it supports: "
+            f"The method '{method}' does not support HTTP {http_method}; accepted: "
             f"{', '.join(found.route.http_methods)}."
         )
     return found

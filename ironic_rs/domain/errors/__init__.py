@@ -35,6 +35,7 @@ from ironic_rs.domain.errors.base import (
     TemporaryFailure,
     Unauthorized,
     by_name,
+    classes,
     rebuild,
 )
 from ironic_rs.domain.errors.driver import (
@@ -327,5 +328,6 @@ __all__ = [
     "VolumeTargetBootIndexAlreadyExists",
     "VolumeTargetNotFound",
     "by_name",
+    "classes",
     "rebuild",
 ]

@@ -174,14 +174,16 @@ def _collect(cls: type[IronicError], into: dict[str, type[IronicError]]) -> None
         _collect(sub, into)
 
 
-def by_name(name: str) -> type[IronicError] | None:
-    """Return the error class called ``name``, or None.
-
-    Errors declared by drivers count too, once their module is imported.
-    """
+def classes() -> dict[str, type[IronicError]]:
+    """Return all error classes by name; those of drivers once their module is imported."""
     found: dict[str, type[IronicError]] = {}
     _collect(IronicError, found)
-    return found.get(name)
+    return found
+
+
+def by_name(name: str) -> type[IronicError] | None:
+    """Return the error class called ``name``, or None."""
+    return classes().get(name)
 
 
 def rebuild(name: str, message: str) -> IronicError | None:

@@ -192,7 +192,9 @@ class Table:
                 f"Unexpected field(s) in the {self.resource}: {show_names(unknown)}; "
                 f"accepted: {', '.join(allowed)}."
             )
-        missing = [f.name for f in self.rows if f.required and body.get(f.name) is None]
+        missing = [
+            f"{f.name} ({f.accepted})" for f in self.rows if f.required and body.get(f.name) is None
+        ]
         if missing:
             raise errors.MissingParameterValue(
                 f"Mandatory field(s) of the {self.resource} missing: {', '.join(missing)}."

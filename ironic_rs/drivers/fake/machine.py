@@ -36,7 +36,8 @@ class FakePower(base.PowerInterface):
         pause("power")
         if power_state not in self.get_supported_power_states(task):
             raise errors.InvalidParameterValue(
-                f"Power state '{power_state}' is not supported by the fake power interface."
+                f"Power state '{power_state}' is not supported by the fake power interface; "
+                f"supported: {', '.join(self.get_supported_power_states(task))}."
             )
         task.node.power_state = states.POWER_TARGET[power_state]
 
@@ -80,7 +81,8 @@ class FakeManagement(base.ManagementInterface):
         pause("management")
         if device not in self._BOOT_DEVICES:
             raise errors.InvalidParameterValue(
-                f"Boot device '{device}' is not supported by the fake management interface."
+                f"Boot device '{device}' is not supported by the fake management interface; "
+                f"supported: {', '.join(self.get_supported_boot_devices(task))}."
             )
 
     def get_boot_device(self, task: Task) -> dict[str, Any]:
