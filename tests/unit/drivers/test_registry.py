@@ -251,3 +251,37 @@ def test_an_override_that_is_no_name_is_refused(conf, value):
     record.instance_info = {"deploy_interface": value}
     with pytest.raises(errors.InterfaceNotFoundInEntrypoint):
         registry.build(record)
+
+
+@pytest.mark.parametrize("hardware_type", ["ipmi", "redfish", "manual-management", "fake-hardware"])
+def test_machines_of_every_kind_can_boot_over_the_network(conf, hardware_type):
+    names = ["http", "http-ipxe", "ipxe", "pxe"]
+    registry = loaded(conf, enabled_hardware_types=[hardware_type], enabled_boot_interfaces=names)
+    assert registry.enabled_supported_interfaces(hardware_type)["boot"] == names
+    assert registry.default_interface(hardware_type, "boot") in names
+    assert "deploy_kernel" in registry.properties(hardware_type)
+
+
+def test_machines_with_ipmi_have_their_interfaces(conf):
+    registry = loaded(
+        conf,
+        enabled_hardware_types=["ipmi"],
+        enabled_console_interfaces=["ipmitool-socat", "no-console"],
+    )
+    for kind in ("power", "management", "vendor"):
+        assert registry.default_interface("ipmi", kind) == "ipmitool"
+    assert registry.default_interface("ipmi", "console") == "ipmitool-socat"
+    found = registry.properties("ipmi")
+    assert {"ipmi_address", "ipmi_terminal_port", "deploy_ramdisk"} <= set(found)
+    vendor = registry.enabled("vendor")["ipmitool"]
+    assert {step["step"] for step in vendor.clean_steps} == {"send_raw"}
+    assert {name: route.route.metadata() for name, route in vendor.vendor_routes.items()} == {
+        name: {
+            "http_methods": ["POST"],
+            "async": True,
+            "attach": False,
+            "require_exclusive_lock": True,
+            "description": vendor.vendor_routes[name].route.description,
+        }
+        for name in ("send_raw", "bmc_reset")
+    }
