@@ -13,11 +13,12 @@ import pytest
 from ironic_rs.conductor.periodics.power_sync import PowerSync
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
-from ironic_rs.db import nodes
+from ironic_rs.db import nodes, ports
 from ironic_rs.domain import states
 from ironic_rs.drivers.base import INTERFACE_TYPES
 from ironic_rs.drivers.ipmi import bmc as operations
 from ironic_rs.drivers.ipmi import turns
+from ironic_rs.rpc.context import admin_context
 from ironic_rs.rpc.direct import DirectTransport
 from tests.harness.database import database, empty_schema  # noqa: F401
 from tests.harness.ipmi import PASSWORD, USER, Network, PyBmc, perfect
@@ -164,3 +165,45 @@ def test_a_bmc_that_comes_back_counts_as_alive_again(conductor, networks, monkey
     network.fate = perfect
     sync.run(conductor)
     assert sync.failures == {}
+
+
+def test_a_machine_boots_a_ramdisk_by_a_real_conductor(conductor, bmc, tmp_path):
+    for name in ("http", "tftp", "images"):
+        (tmp_path / name).mkdir()
+    for name in ("kernel", "ramdisk"):
+        (tmp_path / "images" / name).write_text(name)
+    for group, options in {
+        "deploy": {"http_root": str(tmp_path / "http"), "http_url": "http://192.0.2.1:8080"},
+        "pxe": {"tftp_root": str(tmp_path / "tftp"), "tftp_master_path": str(tmp_path / "masters")},
+        "ipmi": {"min_command_interval": 0},
+        "dhcp": {"dhcp_provider": "none"},
+        "conductor": {
+            "file_url_allowed_paths": [str(tmp_path / "images")],
+            "deploy_kernel": f"file://{tmp_path}/images/kernel",
+            "deploy_ramdisk": f"file://{tmp_path}/images/ramdisk",
+        },
+    }.items():
+        for name, value in options.items():
+            CONF.set_override(name, value, group)
+    node = nodes.get(enrol("127.0.0.1", bmc.port))
+    ports.create({"node_id": node.id, "address": "52:54:00:00:00:07", "pxe_enabled": True})
+    context = admin_context("req-7")
+    with conductor.tasks.acquire(context, node.uuid, purpose="test") as task:
+        task.node.provision_state = states.CLEANING
+        task.driver.boot.validate(task)
+        task.driver.boot.prepare_ramdisk(task, {"ipa-api-url": "http://192.0.2.1:6385"})
+        task.flows.power(states.POWER_ON)
+        task.save()
+
+    # UEFI, once, and then on.
+    assert bmc.asked("0.8") == ["0308", "05a004000000"]
+    assert bmc.asked("0.2") == ["01"]
+    config = (tmp_path / "tftp" / "52:54:00:00:00:07.conf").read_text()
+    assert "ipa-global-request-id=req-7" in config
+    assert f"/{node.uuid}/deploy_kernel" in config
+    assert nodes.get(node.uuid).power_state == states.POWER_ON
+
+    with conductor.tasks.acquire(context, node.uuid, purpose="test") as task:
+        task.driver.boot.clean_up_ramdisk(task)
+    assert [path.name for path in (tmp_path / "tftp").iterdir() if path.is_symlink()] == []
+    assert not (tmp_path / "tftp" / node.uuid).exists()
