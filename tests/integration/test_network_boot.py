@@ -32,6 +32,9 @@ PXELINUX = (
 GATEWAY = "10.0.2.2"
 BOOT_SECONDS = 100
 
+# Without virtualisation by hardware a machine is slow, more so beside other tests.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
