@@ -63,6 +63,16 @@ OPTS: list[cfg.Opt] = [
             "status_code_retries, when set, come on top and know no exceptions."
         ),
     ),
+    cfg.IntOpt(
+        "port_setup_delay",
+        default=0,
+        min=0,
+        mutable=True,
+        help=(
+            "Seconds to wait after the DHCP options of ports were set, for DHCP agents that take "
+            "them over late."
+        ),
+    ),
     cfg.BoolOpt(
         "add_all_ports",
         default=False,

@@ -87,11 +87,14 @@ class NoDHCP(DHCPProvider):
 
 
 def provider_name() -> str:
-    """Return the name of the provider in use."""
+    """Return the name of the provider in use.
+
+    The default is for those who have a Networking service.
+    """
     name = str(CONF.dhcp.dhcp_provider)
     where = CONF.get_location("dhcp_provider", "dhcp")
     built_in = where is None or where.location in _BUILT_IN
-    if built_in and name not in _installed():
+    if built_in and (name not in _installed() or CONF.neutron.auth_type is None):
         return "none"
     return name
 
