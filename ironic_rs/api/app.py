@@ -9,12 +9,14 @@ in the middleware, in the order of the specification (rest-api.md section 1).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pecan
 import webob
 from oslo_config import cfg
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi
+from oslo_middleware.healthcheck import opts as healthcheck_opts
 from pecan import hooks
 from pecan.core import ExplicitPecan
 
@@ -29,11 +31,12 @@ from ironic_rs.api import (
     tokens,
 )
 from ironic_rs.api.routes import ROUTES
-from ironic_rs.domain.errors import NotFound, Unauthorized
+from ironic_rs.domain.errors import IncorrectConfiguration, NotFound, Unauthorized
 from ironic_rs.rpc import transport
 from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.context import RequestContext
 from ironic_rs.rpc.ring import HashRing
+from ironic_rs.telemetry import health
 
 WSGIApplication = Any
 
@@ -70,13 +73,18 @@ class Root:
         conf = self._services.conf
         limit = body.size_limit(conf, request.path_info)
         document = body.parse(body.read(request.environ, limit), conf.api.max_json_body_depth)
-        found, *literal = request.context["routes"]
+        found, *shorter = request.context["routes"]
         try:
             current, answer = self._call(request, found, document)
-        except NotFound:
-            if not literal:
+        except NotFound as exc:
+            # Only what the path itself names: a write that failed for the lack of
+            # something else must not go to another object.
+            if not shorter or not _is_about(exc, found[1]):
                 raise
-            current, answer = self._call(request, literal[0], document)
+            try:
+                current, answer = self._call(request, shorter[0], document)
+            except NotFound:
+                raise exc from None
         response.status_int = answer.status or current.route.success
         if answer.content is None:
             response.headers.pop("Content-Type", None)
@@ -106,6 +114,11 @@ class Root:
         conditions.prepare(current, request.environ)
         with current.turn():
             return current, _encoded(route.handler(current))
+
+
+def _is_about(exc: NotFound, path: Mapping[str, str]) -> bool:
+    """Tell whether the last element of the path is what was not found."""
+    return bool(path) and list(path.values())[-1] in exc.fields.values()
 
 
 def _encoded(result: Any) -> call.Reply:
@@ -195,6 +208,26 @@ def _request_context(environ: dict[str, Any]) -> RequestContext:
     )
 
 
+def _health(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+    """Return the health check with its backends.
+
+    :raises IncorrectConfiguration: one of them is not there: it would be healthy for ever.
+    """
+    conf.register_opts(healthcheck_opts.HEALTHCHECK_OPTS, group="healthcheck")
+    conf.set_default("backends", list(health.DEFAULT), group="healthcheck")
+    try:
+        checked = healthcheck.Healthcheck(app, conf)
+    except Exception as exc:
+        # Plug-ins and addresses are read here, by a library with errors of its own.
+        raise IncorrectConfiguration(error=f"[healthcheck] {exc}") from exc
+    missing = set(conf.healthcheck.backends) - set(checked._backends.names())
+    if missing:
+        raise IncorrectConfiguration(
+            error=f"[healthcheck]backends: {', '.join(sorted(missing))} can not be loaded"
+        )
+    return checked
+
+
 def services(conf: cfg.ConfigOpts) -> call.Services:
     """Return what the application of a process without a conductor works with.
 
@@ -226,7 +259,7 @@ def build(services: call.Services) -> WSGIApplication:
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         app = http_proxy_to_wsgi.HTTPProxyToWSGI(app, conf)
     if conf.healthcheck.enabled:
-        app = middleware.OnPath("/healthcheck", healthcheck.Healthcheck(app, conf), app)
+        app = middleware.OnPath("/healthcheck", _health(app, conf), app)
     app = middleware.Envelope(app)
     if conf.cors.allowed_origin:
         cors.set_defaults(

@@ -130,19 +130,21 @@ class Router:
             place.methods[route.method] = route
 
     def readings(self, method: str, path: str, minor: int, *, versioned: bool) -> list[Found]:
-        """Return what a request may mean: all but the last only if what they name exists.
+        """Return what a request may mean, the exact path first.
 
-        Before 1.91 a ``.json`` at the end of a path is the format, or part of a name.
+        Before 1.91 a ``.json`` at the end of a path may be the format: that counts only
+        where the path as it is leads nowhere, or names what does not exist.
 
         :param versioned: the client names a version.
         :raises RouterError, NotFound, NotAcceptable: as of :meth:`find`.
         """
+        if not (versioned and minor < V.LITERAL_JSON and path.endswith(_SUFFIX)):
+            return [self.find(method, path, minor)]
         found = []
-        if versioned and minor < V.LITERAL_JSON and path.endswith(_SUFFIX):
-            with contextlib.suppress(RouterError, errors.IronicError):
-                found.append(self.find(method, path.removesuffix(_SUFFIX), minor))
-        try:
+        with contextlib.suppress(RouterError, errors.IronicError):
             found.append(self.find(method, path, minor))
+        try:
+            found.append(self.find(method, path.removesuffix(_SUFFIX), minor))
         except (RouterError, errors.IronicError):
             if not found:
                 raise

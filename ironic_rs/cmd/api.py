@@ -79,7 +79,14 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         process.main(NAME, ApiProcess, CONF)
     arguments = sys.argv[1:] if argv is None else list(argv)
     command = [sys.executable, "-P", "-m", "ironic_rs.cmd.api", *arguments]
-    process.main(NAME, lambda: prefork.Workers(command, count, wsgi.listen(CONF), CONF), CONF)
+    process.main(NAME, lambda: _workers(command, count), CONF)
+
+
+def _workers(command: Sequence[str], count: int) -> prefork.Workers:
+    # Workers that can not start are started again and again: what they would stumble
+    # over is looked at before.
+    wsgi.tls_context(CONF)
+    return prefork.Workers(command, count, wsgi.listen(CONF), CONF)
 
 
 if __name__ == "__main__":

@@ -288,6 +288,15 @@ def writes_once(fn: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:
     return call
 
 
+def ping() -> None:
+    """Ask the database for an answer, once.
+
+    :raises ServiceUnavailable: it does not give one.
+    """
+    with reader() as connection:
+        connection.exec_driver_sql("SELECT 1")
+
+
 def wait_until_reachable() -> None:
     """Connect once, as often as ``[database]max_retries`` and ``retry_interval`` say.
 

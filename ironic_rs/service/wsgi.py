@@ -11,6 +11,7 @@ Source: specification rest-api.md section 1, operations.md section 1.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import logging
 import os
 import socket
@@ -24,6 +25,7 @@ from cheroot import connections, wsgi
 from cheroot.makefile import MakeFile
 from cheroot.server import HTTPServer
 from cheroot.ssl import Adapter
+from cryptography import x509
 from oslo_config import cfg
 
 from ironic_rs.domain import errors
@@ -96,6 +98,7 @@ def tls_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:
     context.minimum_version = _TLS_VERSIONS[conf.api.server_tls_minimum_version]
     if not conf.api.cert_file:
         raise errors.ConfigInvalid("[api]enable_ssl_api needs [api]cert_file and [api]key_file.")
+    _check_certificate(conf.api.cert_file)
     try:
         context.load_cert_chain(conf.api.cert_file, conf.api.key_file)
         if conf.api.server_tls_ciphers:
@@ -106,6 +109,26 @@ def tls_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:
             f"key_file {conf.api.key_file}, server_tls_ciphers: {exc}."
         ) from exc
     return context
+
+
+def _check_certificate(path: str) -> None:
+    """Refuse a certificate that every client would refuse.
+
+    :raises ConfigInvalid: not readable, no certificate, expired, or not valid yet.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(Path(path).read_bytes())
+    except (OSError, ValueError) as exc:
+        raise errors.ConfigInvalid(
+            f"[api]cert_file {path} can not be used: {getattr(exc, 'strerror', None) or exc}."
+        ) from exc
+    now = datetime.datetime.now(datetime.UTC)
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not begins <= now <= ends:
+        raise errors.ConfigInvalid(
+            f"The certificate of [api]cert_file {path} is valid from {begins:%Y-%m-%d %H:%M} to "
+            f"{ends:%Y-%m-%d %H:%M} UTC, not now: no client would accept it."
+        )
 
 
 class _TlsAdapter(Adapter):

@@ -12,6 +12,7 @@ import pytest
 
 from ironic_rs.api import app, middleware
 from ironic_rs.api.call import Services
+from ironic_rs.conductor.service import Conductor
 from ironic_rs.domain import errors
 from tests.functional.api.harness import Client
 
@@ -134,7 +135,9 @@ def test_health_check_is_off_by_default(lonely: Client) -> None:
     assert lonely.get("/healthcheck").status == 404
 
 
-def test_health_check_answers_its_path_only(passwords: Path, conf: Any, services: Services) -> None:
+def test_health_check_answers_its_path_only(
+    passwords: Path, conf: Any, services: Services, conductor: Conductor
+) -> None:
     conf.set_override("enabled", True, group="healthcheck")
     client = Client(app.build(services))
     assert client.get("/healthcheck").status == 200

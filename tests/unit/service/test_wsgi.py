@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -195,9 +196,8 @@ def test_a_port_in_use_is_named(
 # TLS
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[str, str]:
-    """Files of a self-signed certificate for 127.0.0.1, and of its key."""
+def make_certificate(tmp_path: Path, first_day: int = -1, last_day: int = 1) -> tuple[str, str]:
+    """Write a self-signed certificate for localhost, and its key; days count from now."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
@@ -207,8 +207,8 @@ def certificate(tmp_path: Path) -> tuple[str, str]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now + datetime.timedelta(days=first_day))
+        .not_valid_after(now + datetime.timedelta(days=last_day))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -222,6 +222,12 @@ def certificate(tmp_path: Path) -> tuple[str, str]:
         )
     )
     return str(cert_file), str(key_file)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[str, str]:
+    """Files of a certificate and of its key."""
+    return make_certificate(tmp_path)
 
 
 @pytest.fixture
@@ -279,3 +285,44 @@ def test_tls_needs_a_certificate(conf: cfg.ConfigOpts, app: Application) -> None
     conf.set_override("enable_ssl_api", True, group="api")
     with pytest.raises(errors.ConfigInvalid, match="cert_file"):
         wsgi.WsgiServer(app, conf)
+
+
+@pytest.mark.parametrize(("first", "last"), [(-2, -1), (1, 2)])
+def test_a_certificate_that_is_not_valid_now_ends_the_start(
+    conf: cfg.ConfigOpts, app: Application, tmp_path: Path, first: int, last: int
+) -> None:
+    cert_file, key_file = make_certificate(tmp_path, first, last)
+    conf.set_override("enable_ssl_api", True, group="api")
+    conf.set_override("cert_file", cert_file, group="api")
+    conf.set_override("key_file", key_file, group="api")
+    with pytest.raises(errors.ConfigInvalid, match=r"cert_file .* is valid from .* not now"):
+        wsgi.WsgiServer(app, conf)
+
+
+def test_a_file_that_is_no_certificate_is_named(
+    conf: cfg.ConfigOpts, tls: ssl.SSLContext, app: Application, tmp_path: Path
+) -> None:
+    junk = tmp_path / "junk.pem"
+    junk.write_text("junk")
+    conf.set_override("cert_file", str(junk), group="api")
+    with pytest.raises(errors.ConfigInvalid, match=r"\[api\]cert_file .*junk.pem can not be used"):
+        wsgi.WsgiServer(app, conf)
+
+
+def test_the_key_of_another_certificate_is_refused(
+    conf: cfg.ConfigOpts, tls: ssl.SSLContext, app: Application, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    conf.set_override("key_file", make_certificate(tmp_path / "other")[1], group="api")
+    with pytest.raises(errors.ConfigInvalid, match="key_file"):
+        wsgi.WsgiServer(app, conf)
+
+
+def test_ipv6(conf: cfg.ConfigOpts, serve: Callable[..., wsgi.WsgiServer]) -> None:
+    conf.set_override("host_ip", "::1", group="api")
+    server = serve()
+    assert re.fullmatch(r"http://\[::1\]:\d+", server.url)
+    connection = http.client.HTTPConnection("::1", port_of(server), timeout=30)
+    connection.request("GET", "/x")
+    assert connection.getresponse().read() == b"/x"
+    connection.close()
