@@ -23,7 +23,6 @@ _NOT_KEPT = frozenset({"limit", "marker", "fields", "sort_key", "sort_dir", "det
 class Page:
     """What a list request asks for, checked.
 
-    :param default_sort: sort key when none is given.
     :param detail: the request is for the detailed documents whatever its arguments.
     :ivar view: how rows are shown.
     """
@@ -34,7 +33,6 @@ class Page:
         resource: Resource,
         *,
         detail: bool = False,
-        default_sort: str = "id",
     ) -> None:
         args = call.args
         self._call = call
@@ -42,7 +40,7 @@ class Page:
         maximum = call.conf.api.max_limit
         self.limit = min(args["limit"] or maximum, maximum)
         self.marker = args["marker"]
-        self.sort_key = args["sort_key"] if "sort_key" in call.query else default_sort
+        self.sort_key = args["sort_key"]
         self.sort_dir = args["sort_dir"]
         check_sort_key(resource.table, self.sort_key, call.minor)
         self._asked = args.get("fields")
@@ -121,17 +119,15 @@ def check_sort_key(table: Table, name: str, minor: int) -> None:
     :raises InvalidParameterValue: not a sortable field (400).
     :raises NotAcceptable: newer than the version (406).
     """
-    if name == "id":
+    accepted = table.sort_keys(minor)
+    if name in accepted:
         return
-    field = table.by_name.get(name)
-    if field is None or field.column is None or not field.sortable:
-        accepted = [f.name for f in table.rows if f.column and f.sortable and f.since <= minor]
+    if name not in table.sort_keys():
         raise errors.InvalidParameterValue(
-            f"Cannot sort by {show(name)} (argument 'sort_key'); accepted: id, "
+            f"Cannot sort by {show(name)} (argument 'sort_key'); accepted: "
             f"{', '.join(accepted)}."
         )
-    if field.since > minor:
-        raise errors.NotAcceptable(
-            f"Sorting by {name} needs API version 1.{field.since} or newer; "
-            f"the request uses 1.{minor}."
-        )
+    raise errors.NotAcceptable(
+        f"Sorting by {name} needs API version 1.{table.by_name[name].since} or newer; "
+        f"the request uses 1.{minor}."
+    )

@@ -21,7 +21,9 @@ from ironic_rs.api.documents import (
     OBJECT,
     PATH_ARGUMENTS,
     TEXT,
+    Chosen,
     Document,
+    Listing,
     Refused,
     Schema,
     Shape,
@@ -194,7 +196,8 @@ def _operation(
         "responses": _responses(route, minor, settings),
     }
     if route.body != ARGUMENTS or route.method == "DELETE":
-        operation["parameters"] = [_query(arg, minor) for arg in route.args if arg.first <= minor]
+        known = [arg for arg in route.args if arg.first <= minor]
+        operation["parameters"] = [_query(arg, route.answer, minor) for arg in known]
     if route.etag and route.method == "GET":
         operation["parameters"].append(_IF_NONE_MATCH)
     if route.conditional:
@@ -254,13 +257,18 @@ _IF_NONE_MATCH = _condition(
 )
 
 
-def _query(arg: Arg, minor: int) -> Schema:
+def _query(arg: Arg, answer: Document | None, minor: int) -> Schema:
     parameter: Schema = {
         "name": arg.name,
         "in": "query",
         "required": arg.required,
         "schema": arg.schema(minor),
     }
+    if isinstance(answer, Listing | Chosen):
+        if arg.name == "fields" and arg.form is None:
+            parameter["schema"]["items"] = one_of(answer.table.choices(minor))
+        elif arg.name == "sort_key":
+            parameter["schema"]["enum"] = answer.table.sort_keys(minor)
     if isinstance(arg.kind, StringList):
         parameter |= {"style": "form", "explode": False}
     return parameter

@@ -18,7 +18,7 @@ from ironic_rs.api.call import Call, Reply
 from ironic_rs.db import jsontext, records, revision
 from ironic_rs.db.base import Base
 from ironic_rs.domain import errors
-from ironic_rs.domain.fields import Field, Table, show_names
+from ironic_rs.domain.fields import Table, show_names
 from ironic_rs.domain.fields.kinds import Array, DateTime, Object
 
 #: Makes what is shown from the stored text of a JSON column and a minor version.
@@ -49,7 +49,6 @@ class Resource:
         otherwise in old versions); gets the value and the minor version.
     :param texts: the same for JSON columns that can often be shown without parsing:
         gets their stored text (None for NULL) and the minor version.
-    :param selectable: letter of the fields that ``fields=`` may name.
     :param left_out: fields that ``fields=`` may name before their version, without
         effect.
     :param model: its records, where the revision of a record guards writes.
@@ -59,7 +58,6 @@ class Resource:
     computed: Mapping[str, Computed] = field(default_factory=dict)
     shown: Mapping[str, Callable[[Any, int], Any]] = field(default_factory=dict)
     texts: Mapping[str, FromText] = field(default_factory=dict)
-    selectable: str = "LD"
     left_out: frozenset[str] = frozenset()
     model: type[Base] | None = None
 
@@ -73,12 +71,12 @@ class Resource:
         :raises InvalidParameterValue: an unknown name.
         :raises NotAcceptable: a name newer than the version.
         """
-        known = {f.name: f for f in self.table.rows if set(self.selectable) & set(f.use)}
+        known = {name: self.table.by_name[name] for name in self.table.choices()}
         unknown = [n for n in asked if n not in known and n != "links"]
         if unknown:
             raise errors.InvalidParameterValue(
                 f"Field(s) {show_names(unknown)} can not be selected (argument 'fields'); "
-                f"accepted: {', '.join(sorted(self._selectable(known, minor)))}."
+                f"accepted: {', '.join(sorted(self.table.choices(minor)))}."
             )
         newer = [n for n in asked if n in known and known[n].since > minor]
         chosen = [n for n in asked if n != "links" and n not in newer]
@@ -92,10 +90,6 @@ class Resource:
         if "links" in self.table.by_name:
             chosen.append("links")
         return tuple(chosen)
-
-    @staticmethod
-    def _selectable(known: Mapping[str, Field], minor: int) -> list[str]:
-        return [n for n, f in known.items() if f.since <= minor]
 
     def view(self, fields: tuple[str, ...], minor: int) -> View:
         """Return the view of these fields at this version."""

@@ -10,17 +10,25 @@ from typing import Any
 
 from ironic_rs.api.args import BOOLEAN, NAMES, Arg
 from ironic_rs.api.call import Call, segment
-from ironic_rs.api.documents import TEXT, Shape, mapping
+from ironic_rs.api.documents import TEXT, Schema, Shape, mapping, one_of
 from ironic_rs.api.microversions import V
 from ironic_rs.api.representation import Computed, Resource
 from ironic_rs.db import conductors as db_conductors
 from ironic_rs.domain import errors, fields
 from ironic_rs.domain.fields.kinds import String
 
+_COMPUTED = ("default_", "enabled_")
+
+
+def _chosen(minor: int) -> Schema:
+    plain = [n for n in fields.DRIVER.choices(minor) if not n.startswith(_COMPUTED)]
+    return {"type": "array", "items": one_of(plain)}
+
+
 LIST_ARGS = (
     Arg("type", String(choices=("classic", "dynamic")), since=V.DYNAMIC_DRIVERS),
     Arg("detail", BOOLEAN, since=V.DYNAMIC_DRIVERS),
-    Arg("fields", NAMES, since=V.DRIVER_FIELDS),
+    Arg("fields", NAMES, since=V.DRIVER_FIELDS, form=_chosen),
 )
 SHOW_ARGS = (Arg("fields", NAMES, since=V.DRIVER_FIELDS),)
 
@@ -61,7 +69,7 @@ def list_drivers(call: Call) -> dict[str, Any]:
         )
     if asked is not None:
         chosen = DRIVER.choose(asked, call.minor)
-        computed = [n for n in chosen if n.startswith(("default_", "enabled_"))]
+        computed = [n for n in chosen if n.startswith(_COMPUTED)]
         if computed:
             raise errors.InvalidParameterValue(
                 f"Field(s) {', '.join(computed)} can only be asked for with detail, or of one "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_rs.api import documents
-from ironic_rs.api.args import BOOLEAN, TEXT, Arg
+from ironic_rs.api.args import BOOLEAN, Arg
 from ironic_rs.api.call import Call, Reply, segment
 from ironic_rs.api.v1 import node_view
 from ironic_rs.domain import errors
@@ -23,7 +23,7 @@ INDICATOR_STATES = ("off", "on", "blinking", "unknown")
 INDICATOR_ARGS = (Arg("state", String(choices=INDICATOR_STATES, lower=True), required=True),)
 #: Names that vendor methods get from the service itself.
 _TAKEN = frozenset({"task", "context", "method", "http_method", "self"})
-PASSTHRU_ARGS = (Arg("method", TEXT),)
+PASSTHRU_ARGS = (Arg("method", String(minimum=1), required=True),)
 
 BOOT_DEVICE = documents.Shape(
     "the boot device; null when it is not known",
@@ -164,9 +164,11 @@ def node_methods(call: Call) -> Any:
 
 def node_passthru(call: Call) -> Reply:
     """Any method on /v1/nodes/{node}/vendor_passthru[/{method}]."""
-    method, info = _method(call), _info(call)
+    info = _info(call)
     row = node_view.load(call)
-    answer = call.conductors.vendor_passthru(call.context, row, method, call.route.method, info)
+    answer = call.conductors.vendor_passthru(
+        call.context, row, _method(call), call.route.method, info
+    )
     return _passed(answer)
 
 
@@ -184,20 +186,15 @@ def driver_methods(call: Call) -> Any:
 def driver_passthru(call: Call) -> Reply:
     """Any method on /v1/drivers/{driver}/vendor_passthru[/{method}]."""
     call.authorize()
-    method, info = _method(call), _info(call)
+    info = _info(call)
     answer = call.conductors.driver_vendor_passthru(
-        call.context, call.path["driver"], method, call.route.method, info
+        call.context, call.path["driver"], _method(call), call.route.method, info
     )
     return _passed(answer)
 
 
 def _method(call: Call) -> str:
-    method = call.path.get("method") or call.args.get("method")
-    if not method:
-        raise errors.MissingParameterValue(
-            "The vendor method is missing: name it in the path or as ?method=."
-        )
-    return str(method)
+    return call.path.get("method") or str(call.args["method"])
 
 
 def _info(call: Call) -> dict[str, Any]:

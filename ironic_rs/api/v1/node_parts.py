@@ -5,6 +5,7 @@ Source: specification rest-api.md sections 10.3 to 10.7.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ironic_rs.api import traits
@@ -214,13 +215,16 @@ _LINK = {"links": Computed(("uuid",), _history_link)}
 HISTORY = Resource(fields.NODE_HISTORY, computed=_LINK)
 HISTORY_SHORT = Resource(fields.NODE_HISTORY, computed=_LINK, shown={"event": _cut})
 
-HISTORY_ARGS = (*PAGE, DETAIL)
+HISTORY_ARGS = (
+    *(replace(a, default="created_at") if a.name == "sort_key" else a for a in PAGE),
+    DETAIL,
+)
 
 
 def list_history(call: Call) -> dict[str, Any]:
     """GET /v1/nodes/{node}/history."""
     resource = HISTORY if call.args["detail"] else HISTORY_SHORT
-    page = Page(call, resource, default_sort="created_at")
+    page = Page(call, resource)
     node = node_view.load(call)
     call.batch["node"] = node["uuid"]
     if page.marker is not None:

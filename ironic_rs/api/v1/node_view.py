@@ -84,7 +84,6 @@ NODE = Resource(
         "deploy_step": _masked(secrets.mask),
         "service_step": _masked(secrets.mask),
     },
-    selectable="S",
 )
 
 #: The same where the caller may see secrets, by (of the driver, of the instance).

@@ -18,6 +18,7 @@ from ironic_rs.domain import errors
 from ironic_rs.domain.fields.kinds import BadValue, Kind, Links, NewUuid, Schema, Uuid
 
 _SHOWN_VALUE_LENGTH = 80
+_ANY = 10**6
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,22 @@ class Table:
     def visible(self, minor: int) -> frozenset[str]:
         """Return the names that exist at microversion 1.``minor``."""
         return frozenset(f.name for f in self.rows if f.since <= minor)
+
+    def choices(self, minor: int = _ANY) -> list[str]:
+        """Return what the argument ``fields`` may name at microversion 1.``minor``."""
+        narrow = any(f.selectable for f in self.rows)
+        return [
+            f.name
+            for f in self.rows
+            if (f.selectable if narrow else f.listed or f.detailed) and f.since <= minor
+        ]
+
+    def sort_keys(self, minor: int = _ANY) -> list[str]:
+        """Return what lists can be sorted by at microversion 1.``minor``."""
+        return [
+            "id",
+            *(f.name for f in self.rows if f.column and f.sortable and f.since <= minor),
+        ]
 
     def create_schema(self, minor: int) -> Schema:
         """Return the JSON schema of a creation body at microversion 1.``minor``."""
