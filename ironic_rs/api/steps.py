@@ -167,6 +167,8 @@ def _value(where: str, form: StepForm, key: str, value: Any) -> Any:
 def _number(where: str, key: str, value: Any) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise _bad(where, key, value, "an integer from 0, or a string of digits")
     return value

@@ -82,7 +82,6 @@ def _new_vif(minor: int) -> Schema:
         "description": "Other keys are passed to the network interface of the node.",
     }
     if minor >= V.VIF_PORT:
-        vif["properties"].update(port_uuid=UUID, portgroup_uuid=UUID)
         vif["not"] = {"required": ["port_uuid", "portgroup_uuid"]}
     return vif
 

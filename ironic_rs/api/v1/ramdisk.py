@@ -31,7 +31,7 @@ LOOKUP_ARGS = (Arg("addresses", LIST), Arg("node_uuid", UUID))
 HEARTBEAT_ARGS = (
     Arg("callback_url", String(maximum=2048), required=True),
     Arg("agent_version", String(), since=V.AGENT_VERSION, below=400),
-    Arg("agent_token", String()),
+    Arg("agent_token", String(), required=True),
     Arg("agent_verify_ca", String(maximum=None), since=V.AGENT_VERIFY_CA, below=400),
     Arg(
         "agent_status",
@@ -208,8 +208,6 @@ def _heartbeat(call: Call, ident: str) -> None:
     args = call.args
     url = args["callback_url"]
     _check_url(url)
-    if args["agent_token"] is None:
-        raise errors.InvalidParameterValue("Agent token is required for a heartbeat.")
     _check_certificate(args["agent_verify_ca"])
     rows = db_nodes.select(
         ("uuid", "driver", "conductor_group", "driver_internal_info"),

@@ -31,7 +31,7 @@ class Undescribed(AssertionError):
     """An answer that the description does not have."""
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=64)
 def description(minor: int, auth: str, highest: int) -> dict[str, Any]:
     """Return the description of a version, with its references as they are."""
     return openapi.describe(ROUTES, minor, openapi.Settings(auth, highest))
