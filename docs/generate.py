@@ -22,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import rest_reference
 from keystoneauth1 import loading
 from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
@@ -264,10 +265,16 @@ def _fill(page: str, what: str, text: str) -> str:
     return f"{before}{start}\n{text}\n{end}{after}"
 
 
+def rest_api() -> str:
+    """The reference of the REST API."""
+    return f"<!-- {NOTICE} -->\n{rest_reference.page()}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/api.md": api,
     "docs/architecture.md": architecture,
     "docs/options.md": option_pages,
+    "docs/rest-api.md": rest_api,
     "docs/state-machine.md": state_machine,
     "etc/ironic/ironic.conf.sample": sample_configuration,
     "etc/ironic/policy.yaml.sample": sample_policy,

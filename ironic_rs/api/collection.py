@@ -124,8 +124,7 @@ def check_sort_key(table: Table, name: str, minor: int) -> None:
         return
     if name not in table.sort_keys():
         raise errors.InvalidParameterValue(
-            f"Cannot sort by {show(name)} (argument 'sort_key'); accepted: "
-            f"{', '.join(accepted)}."
+            f"Cannot sort by {show(name)} (argument 'sort_key'); accepted: {', '.join(accepted)}."
         )
     raise errors.NotAcceptable(
         f"Sorting by {name} needs API version 1.{table.by_name[name].since} or newer; "

@@ -72,6 +72,8 @@ _STATUS: Mapping[int, tuple[str, str]] = {
     503: ("Unavailable", "No conductor is online, or all of its workers are busy."),
 }
 _RETRY = frozenset({409, 503})
+#: Statuses of the errors that every operation may answer.
+COMMON = (400, 406, 413, 500)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def tag(route: Route) -> str:
 
 def statuses(route: Route) -> list[int]:
     """Return the statuses of the errors of an operation."""
-    found = {400, 406, 500}
+    found = {*COMMON}
     if not route.public:
         found |= {401, 403}
     elif route.policy:
@@ -157,8 +159,6 @@ def statuses(route: Route) -> list[int]:
             found.add(409)
     if route.etag or route.method not in ("GET", ANY_METHOD):
         found.add(412)
-    if route.body is not None:
-        found.add(413)
     found |= {status for status in route.also if status >= 400}
     return sorted(found)
 
@@ -193,6 +193,7 @@ def _operation(
         "tags": [tag(route)],
         "x-min-version": microversions.text(route.since),
         "x-policy": list(route.policy),
+        "x-policy-sometimes": list(route.sometimes),
         "parameters": [],
         "responses": _responses(route, minor, settings),
     }

@@ -59,6 +59,7 @@ class Route:
     :param answer: document of a good answer; None is no body.
     :param also: statuses that are answered besides the usual ones of the method.
     :param late: the handler checks the version, after the policy.
+    :param sometimes: rules that are asked besides the policy, by what the body says.
     :param even_at: minor versions below ``since`` that have the operation as well.
     :param etag: the answer carries an entity tag; None: when it shows one resource.
     :param conditional: If-Match is a condition of it; None: when it changes one thing.
@@ -77,6 +78,7 @@ class Route:
     answer: Document | None = None
     also: tuple[int, ...] = ()
     late: bool = False
+    sometimes: tuple[str, ...] = ()
     even_at: tuple[int, ...] = ()
     etag: bool | None = None
     conditional: bool | None = None

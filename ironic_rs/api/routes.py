@@ -18,6 +18,7 @@ from ironic_rs.api.args import DETAIL, FIELDS, PAGE
 from ironic_rs.api.documents import Chosen, Listing, New, Patch, Refused, Whole
 from ironic_rs.api.microversions import MINIMUM, V
 from ironic_rs.api.router import ANY_METHOD, Route
+from ironic_rs.api.steps import STEP_RULE
 from ironic_rs.api.v1 import (
     allocations,
     chassis,
@@ -84,7 +85,7 @@ _NODES: tuple[Route, ...] = (
     Route("GET", "/v1/nodes/{node}", nodes.show_node, args=node_parts.NODE_ARGS,
           answer=Chosen(fields.NODE)),
     Route("PATCH", "/v1/nodes/{node}", node_update.update_node, body=Patch(fields.NODE),
-          args=node_update.ARGS, answer=Whole(fields.NODE)),
+          args=node_update.ARGS, answer=Whole(fields.NODE), sometimes=node_update.RULES),
     Route("DELETE", "/v1/nodes/{node}", nodes.delete_node, success=204,
           policy=("baremetal:node:delete", "baremetal:node:delete:self_owned_node")),
     Route("PUT", "/v1/nodes/{node}/maintenance", nodes.set_maintenance, success=202, body="args",
@@ -97,7 +98,8 @@ _NODES: tuple[Route, ...] = (
     Route("PUT", "/v1/nodes/{node}/states/power", node_states.set_power, success=202, body="args",
           policy=_node("set_power_state"), args=node_states.POWER_ARGS),
     Route("PUT", "/v1/nodes/{node}/states/provision", provision.set_provision, success=202,
-          body="args", policy=_node("set_provision_state"), args=provision.ARGS),
+          body="args", policy=_node("set_provision_state"), args=provision.ARGS,
+          sometimes=provision.RULES),
     Route("PUT", "/v1/nodes/{node}/states/raid", node_states.set_raid, V.RAID, 406, 204,
           body=node_states.RAID, policy=_node("set_raid_state")),
     Route("PUT", "/v1/nodes/{node}/states/boot_mode", node_states.set_boot_mode, V.BOOT_MODE, 404,
@@ -340,11 +342,12 @@ _STEP_LISTS: tuple[Route, ...] = (
     Route("GET", "/v1/runbooks", runbooks.list_runbooks, V.RUNBOOKS, policy=_LIST_RUNBOOKS,
           args=runbooks.LIST_ARGS, answer=Listing(fields.RUNBOOK)),
     Route("POST", "/v1/runbooks", runbooks.create_runbook, V.RUNBOOKS, 405, 201,
-          body=runbooks.NEW, policy=_rule("runbook:create"), answer=Whole(fields.RUNBOOK)),
+          body=runbooks.NEW, policy=_rule("runbook:create"), answer=Whole(fields.RUNBOOK),
+          sometimes=(STEP_RULE,)),
     Route("GET", "/v1/runbooks/{runbook}", runbooks.show_runbook, V.RUNBOOKS,
           policy=_rule("runbook:get"), args=runbooks.SHOW_ARGS, answer=Chosen(fields.RUNBOOK)),
     Route("PATCH", "/v1/runbooks/{runbook}", runbooks.update_runbook, V.RUNBOOKS, 405,
-          body=Patch(fields.RUNBOOK), answer=Whole(fields.RUNBOOK),
+          body=Patch(fields.RUNBOOK), answer=Whole(fields.RUNBOOK), sometimes=(STEP_RULE,),
           policy=(*_rule("runbook:update"), *_rule("runbook:update:owner"),
                   *_rule("runbook:update:public"))),
     Route("DELETE", "/v1/runbooks/{runbook}", runbooks.delete_runbook, V.RUNBOOKS, 405, 204,
@@ -386,8 +389,8 @@ _MORE: tuple[Route, ...] = (
 _PUBLIC: tuple[Route, ...] = (
     Route(ANY_METHOD, "/", root.show_root, body=root.ANY_BODY, public=True, answer=root.ROOT),
     Route("GET", "/v1", root.show_version, public=True, answer=root.VERSION),
-    Route("GET", "/v1/openapi.json", description.show, public=True, args=description.ARGS,
-          answer=description.DESCRIPTION, etag=True),
+    Route("GET", "/v1/openapi.json", description.show_description, public=True,
+          args=description.ARGS, answer=description.DESCRIPTION, etag=True),
     Route("GET", "/v1/lookup", ramdisk.lookup, V.RAMDISK, public=True, args=ramdisk.LOOKUP_ARGS,
           policy=_rule("driver:ipa_lookup"), answer=ramdisk.AGENT),
     # To a name with other characters than a-z 0-9 - it is not public.

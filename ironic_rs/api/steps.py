@@ -14,6 +14,8 @@ from ironic_rs.domain import errors, names, secrets
 from ironic_rs.domain.fields import show
 from ironic_rs.domain.fields.kinds import Schema
 
+#: How the optional rules about single steps are called.
+STEP_RULE = "baremetal:step:execute:<interface>.<step>"
 INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
 
 

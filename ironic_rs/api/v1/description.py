@@ -26,7 +26,7 @@ _KEPT = 16
 _NETWORK_DATA = resources.files("ironic_rs.api") / "schemas" / "network_data.json"
 
 
-def show(call: Call) -> Reply:
+def show_description(call: Call) -> Reply:
     """GET /v1/openapi.json."""
     conf = call.conf
     highest = microversions.maximum(conf.pin_release_version)

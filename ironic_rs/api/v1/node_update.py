@@ -56,6 +56,12 @@ _RULES: tuple[tuple[str, str], ...] = (
     *((f"/{name}", "update:driver_interfaces") for name in fields.INTERFACE_FIELDS),
 )
 
+#: All rules that a patch may ask.
+RULES = tuple(
+    f"baremetal:node:{rule}"
+    for rule in dict.fromkeys(("update", "disable_cleaning", *(rule for _, rule in _RULES)))
+)
+
 
 def update_node(call: Call) -> Reply:
     """PATCH /v1/nodes/{node}."""

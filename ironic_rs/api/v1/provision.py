@@ -43,6 +43,13 @@ ARGS = (
     Arg("runbook", TEXT, late=V.RUNBOOKS),
 )
 
+#: Rules for requests with steps or a runbook.
+RULES = (
+    "baremetal:node:set_provision_state:clean_steps",
+    "baremetal:node:set_provision_state:service_steps",
+    "baremetal:runbook:use",
+    steps.STEP_RULE,
+)
 #: First version of the verbs that are checked before the state of the node.
 _VERB_SINCE: Mapping[str, int] = {
     "manage": V.MANAGEABLE,

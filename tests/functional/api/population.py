@@ -83,7 +83,14 @@ def populate() -> None:
             "storage_interface": "noop",
         }
     )
-    nodes.create({"uuid": CHILD, "driver": "fake-hardware", "parent_node": UUID})
+    nodes.create(
+        {
+            "uuid": CHILD,
+            "driver": "fake-hardware",
+            "parent_node": UUID,
+            "provision_state": "active",
+        }
+    )
     nodes.create({"uuid": OTHER, "driver": "fake-hardware"})
     traits.set_traits(node.id, [TRAIT])
     group = portgroups.create({"uuid": UUID, "name": "pg1", "node_id": node.id, "mode": "802.3ad"})
@@ -103,7 +110,16 @@ def populate() -> None:
     inspection_rules.create(
         {"uuid": UUID, "actions": [{"op": "fail", "args": ["no"]}], "priority": 1}
     )
-    allocations.create({"uuid": UUID, "name": "a1", "resource_class": "rc"})
+    allocation = allocations.create(
+        {
+            "uuid": UUID,
+            "name": "a1",
+            "resource_class": "rc",
+            "state": "active",
+            "node_id": node.id,
+        }
+    )
+    nodes.update(node, {"allocation_id": allocation.id}, fence=None)
 
 
 def _parts_of(node_id: int) -> None:

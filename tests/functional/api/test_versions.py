@@ -75,20 +75,21 @@ BODIES: Mapping[tuple[str, str], Any] = {
         ]
     },
     ("POST", "/v1/heartbeat/{node}"): {"callback_url": "https://agent", "agent_token": "x"},
+    ("POST", "/v1/heartbeat"): {
+        "node_ident": population.UUID,
+        "callback_url": "https://agent",
+        "agent_token": "x",
+    },
     ("POST", "/v1/continue_inspection"): {"inventory": {"interfaces": [{"mac_address": "x"}]}},
 }
 #: Operations that answer an error even so, with its machine-readable code: the fake
 #: hardware has no such thing, or nothing is there that could be asked about.
 REFUSED: Mapping[tuple[str, str], str] = {
     ("PUT", "/v1/nodes/{node}/management/inject_nmi"): "unsupported_driver_extension",
-    ("GET", "/v1/nodes/{node}/vmedia"): "unsupported_driver_extension",
-    ("POST", "/v1/nodes/{node}/vmedia"): "unsupported_driver_extension",
-    ("DELETE", "/v1/nodes/{node}/vmedia"): "unsupported_driver_extension",
-    ("GET", "/v1/nodes/{node}/allocation"): "allocation_not_found",
-    ("DELETE", "/v1/nodes/{node}/allocation"): "allocation_not_found",
     ("DELETE", "/v1/portgroups/{portgroup}"): "portgroup_not_empty",
     ("GET", "/v1/lookup"): "incomplete_lookup",
     ("POST", "/v1/heartbeat/{node}"): "invalid_parameter_value",
+    ("POST", "/v1/heartbeat"): "invalid_parameter_value",
     ("POST", "/v1/continue_inspection"): "invalid_parameter_value",
 }
 
