@@ -118,8 +118,8 @@ def check_name(name: Any, resource: str) -> None:
     """
     if name is not None and not (isinstance(name, str) and names.is_valid_name(name)):
         raise errors.InvalidParameterValue(
-            f"Cannot name a{'n' * (resource[0] in 'aeiou')} {resource} {show(name)}; accepted: 1 "
-            "to 255 of the characters A-Z a-z 0-9 - . _ ~, no UUID."
+            f"Cannot name a{'n' * (resource[0] in 'aeiou')} {resource} {show(name)}: invalid name; "
+            "accepted: 1 to 255 of the characters A-Z a-z 0-9 - . _ ~, no UUID."
         )
 
 

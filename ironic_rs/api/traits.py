@@ -27,8 +27,8 @@ def check(trait: Any) -> str:
     """
     if not isinstance(trait, str) or not names.is_valid_trait(trait, names.standard_traits()):
         raise errors.InvalidParameterValue(
-            f"Invalid trait {show(trait)}; accepted: a standard trait, or CUSTOM_ and characters "
-            f"of A-Z 0-9 _, {names.MAX_TRAIT_LENGTH} characters in all."
+            f"Invalid trait {show(trait)}: it does not match; accepted: a standard trait, or "
+            f"CUSTOM_ and characters of A-Z 0-9 _, {names.MAX_TRAIT_LENGTH} characters in all."
         )
     return trait
 

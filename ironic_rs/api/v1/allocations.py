@@ -208,7 +208,7 @@ def _candidates(call: Call, idents: Sequence[str]) -> list[str]:
     for ident in idents:
         if ident not in found:
             raise errors.InvalidParameterValue(
-                f"Node {show(ident)}, one of the candidate_nodes, could not be found."
+                f"Nodes cannot be found: {show(ident)}, one of the candidate_nodes."
             )
     return [found[ident] for ident in idents]
 

@@ -51,7 +51,7 @@ def check_name(call: Call, name: Any) -> None:
             else "1 to 255 of the characters A-Z a-z 0-9 - . _ ~, no UUID, not '.' or '..'"
         )
         raise errors.InvalidParameterValue(
-            f"Cannot name a node {fields.show(name)}; accepted: {accepted}."
+            f"Cannot name a node {fields.show(name)}: invalid name; accepted: {accepted}."
         )
     if name in names.RESERVED_NODE_NAMES:
         raise errors.InvalidParameterValue(

@@ -27,7 +27,14 @@ LINK: Schema = {"$ref": "#/components/schemas/Link"}
 
 
 class BadValue(ValueError):
-    """A value is not of the kind; the text says what would be accepted."""
+    """A value is not of the kind; the text says what would be accepted.
+
+    :param problem: what is wrong with it, where that helps: "it is too long".
+    """
+
+    def __init__(self, accepted: str, problem: str = "") -> None:
+        super().__init__(accepted)
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,8 @@ class Kind:
         """
         return value
 
-    def refuse(self) -> BadValue:
-        return BadValue(self.accepted)
+    def refuse(self, problem: str = "") -> BadValue:
+        return BadValue(self.accepted, problem)
 
 
 @dataclass(frozen=True)
@@ -114,8 +121,10 @@ class String(Kind):
         if not isinstance(value, str) or not names.is_storable(value):
             raise self.refuse()
         value = value.lower() if self.lower else value
-        if len(value) < self.minimum or (self.maximum is not None and len(value) > self.maximum):
-            raise self.refuse()
+        if len(value) < self.minimum:
+            raise self.refuse("it is too short")
+        if self.maximum is not None and len(value) > self.maximum:
+            raise self.refuse("it is too long")
         if self.choices is not None and value not in self.choices:
             raise self.refuse()
         if self.pattern is not None and not re.fullmatch(self.pattern, value):
@@ -327,8 +336,10 @@ class Array(Kind):
         return {"type": "array", "items": self.of.shown}
 
     def convert(self, value: Any) -> list[Any]:
-        if not isinstance(value, list) or len(value) < self.minimum:
+        if not isinstance(value, list):
             raise self.refuse()
+        if len(value) < self.minimum:
+            raise self.refuse("it is too short")
         return [self.of.convert(item) for item in value]
 
 

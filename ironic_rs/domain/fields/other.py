@@ -186,7 +186,7 @@ ALLOCATION = Table(
         _json("extra", 52, "LDPC"),
         Field(
             "candidate_nodes",
-            Array(of=Ident()),
+            Array(of=_TEXT),
             52,
             "LDC",
             nullable=False,

@@ -118,6 +118,8 @@ class Field:
             problem = f"Invalid value {show(value)} of field '{self.name}' of the {resource}"
             if isinstance(self.kind, Uuid):  # in the words that clients look for
                 problem = f"Expected UUID for {self.name} of the {resource}, got {show(value)}"
+            elif exc.problem:
+                problem += f": {exc.problem}"
             raise errors.InvalidParameterValue(
                 f"{problem}; accepted: {exc}{'' if self.required else ', or null'}."
             ) from None
