@@ -14,6 +14,7 @@ import hashlib
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -179,7 +180,7 @@ def stestr(
 
     :param folder: the working directory; the log of the run is left there.
     :param top: the folder that module names start from.
-    :param timeout: seconds for the whole run; what has not ended by then failed.
+    :param timeout: seconds for the whole run, a bound for a hanging one.
     """
     # A home of its own: nothing of the user's configuration counts.
     full = environ({"HOME": str(folder), "OS_TEST_TIMEOUT": "600", **env})
@@ -188,15 +189,23 @@ def stestr(
     begin = time.monotonic()
     log = folder / "suite.log"
     with log.open("w") as out:
-        subprocess.run(
+        run = subprocess.Popen(
             [*command, "run", "--concurrency", str(workers)],
             cwd=folder,
             env=full,
             stdout=out,
             stderr=subprocess.STDOUT,
-            timeout=timeout,
-            check=False,
+            start_new_session=True,
         )
+        try:
+            run.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"no end after {timeout:.0f} s\n{log.read_text()[-20000:]}", pytrace=False)
+        finally:
+            # The workers too; they are gone when all went well.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
     seconds = time.monotonic() - begin
     stream = subprocess.run(
         [*command, "last", "--subunit"], cwd=folder, env=full, capture_output=True, check=False

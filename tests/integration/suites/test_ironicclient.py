@@ -19,7 +19,7 @@ TESTS = 108
 DIFFERENT = {}
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_the_functional_tests_of_ironicclient(
     service: Cluster, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -37,7 +37,7 @@ def test_the_functional_tests_of_ironicclient(
         source,
         {"IRONICCLIENT_TEST_CONFIG": str(config)},
         workers=3,
-        timeout=1140,
+        timeout=1700,
     )
     tell(results.summary("python-ironicclient 5.4.0 functional"))
     results.check(TESTS, DIFFERENT)

@@ -13,7 +13,7 @@ from tests.harness.suites import Environment, stestr
 TESTS = 10
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_driver_of_nova(service: Cluster, tmp_path: Path, tell: Callable[[str], None]) -> None:
     here = Path(__file__).parent
     environment = Environment(here / "nova.txt").make()
@@ -24,7 +24,7 @@ def test_the_driver_of_nova(service: Cluster, tmp_path: Path, tell: Callable[[st
         here / "programs",
         {"BAREMETAL_URL": service.url, "WORK": str(tmp_path)},
         workers=3,
-        timeout=540,
+        timeout=1700,
     )
     tell(results.summary("driver of nova 34.0.0"))
     results.check(TESTS)

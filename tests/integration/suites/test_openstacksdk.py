@@ -17,7 +17,7 @@ DIFFERENT = {}
 CLOUDS = ("devstack", "devstack-alt", "devstack-admin", "devstack-system-admin")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_functional_tests_of_openstacksdk(
     service: Cluster, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -38,7 +38,7 @@ def test_the_functional_tests_of_openstacksdk(
         environment.packages,
         {"OS_CLIENT_CONFIG_FILE": str(clouds)},
         workers=4,
-        timeout=840,
+        timeout=1700,
     )
     tell(results.summary("openstacksdk 4.22.0 functional"))
     results.check(TESTS)
