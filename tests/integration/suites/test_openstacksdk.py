@@ -12,7 +12,6 @@ from tests.harness.cluster import Cluster
 from tests.harness.suites import Environment, stestr
 
 TESTS = 96
-DIFFERENT = {}
 #: The clouds that the tests use, by who they are.
 CLOUDS = ("devstack", "devstack-alt", "devstack-admin", "devstack-system-admin")
 
