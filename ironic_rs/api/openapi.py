@@ -45,7 +45,8 @@ in the header `{header}` (or `OpenStack-API-Version: baremetal X.Y`); without it
 
 It describes the forms that clients should send. The service takes some others as well:
 booleans as words (`true`, `yes`, `0`, ...), integers as digits in a string, UUIDs in other
-spellings, arguments of a body in the query string, and null for what is not to be set.
+spellings, arguments of a body in the query string, null for what is not to be set, and empty
+items in comma separated lists.
 Texts have no NUL characters and no lone surrogates, integers fit into 64 bits.
 
 Every error has a stable code for programs in the header `{code}`; texts may change.

@@ -135,6 +135,12 @@ def from_schema(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     return st.one_of([simple[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)])
 
 
+def tolerated(case: Any) -> bool:
+    """Tell whether a list of names has empty items, which are dropped."""
+    names = (case.query or {}).get("fields", "x")
+    return not names or "" in (names if isinstance(names, list) else str(names).split(","))
+
+
 @pytest.mark.parametrize(("minor", "route"), OPERATIONS)
 def test_the_answers_are_those_that_are_described(
     minor: int, route: Route, shared_api: Client
@@ -146,7 +152,7 @@ def test_the_answers_are_those_that_are_described(
     def run(request: Any) -> None:
         case, good = request
         response = case.call(base_url="http://localhost", app=shared_api.app)
-        refused = [] if good else [checks.negative_data_rejection]
+        refused = [] if good or tolerated(case) else [checks.negative_data_rejection]
         case.validate_response(response, checks=[*CHECKS, *refused])
 
     run()
