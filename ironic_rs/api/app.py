@@ -27,6 +27,7 @@ from ironic_rs.api import (
     errors,
     microversions,
     middleware,
+    notify,
     router,
     tokens,
 )
@@ -112,8 +113,11 @@ class Root:
             base=_link_base(self._services.conf, request),
         )
         conditions.prepare(current, request.environ)
-        with current.turn():
-            return current, _encoded(route.handler(current))
+        with current.turn(), notify.watching(current) as watch:
+            reply = route.handler(current)
+            if watch is not None:
+                watch.end(reply)
+            return current, _encoded(reply)
 
 
 def _is_about(exc: NotFound, path: Mapping[str, str]) -> bool:

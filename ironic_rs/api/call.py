@@ -19,6 +19,7 @@ from ironic_rs.db import revision
 from ironic_rs.domain import errors, names
 from ironic_rs.domain.fields import show
 from ironic_rs.rpc.context import RequestContext
+from ironic_rs.telemetry.notifications import Emitter
 
 if TYPE_CHECKING:
     from ironic_rs.api.router import Route
@@ -37,6 +38,7 @@ class Services:
     :ivar enforcer: decides by the policy; that of the configured ``auth_strategy``.
     :param driver_cache: answers of conductors about drivers, for the life of the
         process, by (method, driver).
+    :ivar emitter: sends notifications.
     :param pages: held while a large page is made: many at once would only wait for
         each other's CPU time, each with its rows in memory.
     """
@@ -45,6 +47,7 @@ class Services:
     conductors: ConductorClient
     ring: HashRing
     enforcer: policy.Enforcer = field(init=False)
+    emitter: Emitter = field(init=False)
     driver_cache: dict[tuple[str, str], Any] = field(default_factory=dict)
     pages: threading.Semaphore = field(
         default_factory=lambda: threading.Semaphore(_LARGE_PAGES_AT_ONCE)
@@ -52,6 +55,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self.enforcer = policy.enforcer(self.conf)
+        self.emitter = Emitter(self.conf, "api")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Call:
     :ivar minor: minor part of the microversion.
     :ivar args: checked arguments of the route, see :mod:`ironic_rs.api.args`.
     :ivar batch: what was read once for all rows of the answer, by field.
+    :ivar on_authorized: called when the caller turns out to be allowed.
     """
 
     __slots__ = (
@@ -92,6 +97,7 @@ class Call:
         "body",
         "context",
         "minor",
+        "on_authorized",
         "path",
         "query",
         "route",
@@ -122,6 +128,7 @@ class Call:
         self._quoted_base = json.dumps(base)[1:-1]
         self.batch: dict[str, Any] = {}
         self._decided: dict[tuple[Any, ...], bool] = {}
+        self.on_authorized: Callable[[], None] | None = None
         self.args: dict[str, Any] = self._arguments()
 
     def _arguments(self) -> dict[str, Any]:
@@ -192,6 +199,7 @@ class Call:
         for rule in rules or self.route.policy:
             if not self.allows(rule, target):
                 raise errors.HTTPForbidden(resource=rule)
+        self._authorized()
 
     def authorize_any(self, target: Mapping[str, Any] | None = None, *rules: str) -> None:
         """Require one of the route's rules (or of ``rules``) for the target.
@@ -201,6 +209,11 @@ class Call:
         rules = rules or self.route.policy
         if not any(self.allows(rule, target) for rule in rules):
             raise errors.HTTPForbidden(resource=rules[-1])
+        self._authorized()
+
+    def _authorized(self) -> None:
+        if self.on_authorized is not None:
+            self.on_authorized()
 
     def project_filter(self) -> str | None:
         """Authorise a list by the first rules of its route: ``<x>:list_all``, ``<x>:list``.

@@ -18,6 +18,7 @@ from ironic_rs.domain import errors, names
 
 if TYPE_CHECKING:
     from ironic_rs.api.call import Call
+    from ironic_rs.api.notify import Event
 
 Handler = Callable[["Call"], Any]
 
@@ -62,6 +63,7 @@ class Route:
     :param sometimes: rules that are asked besides the policy, by what the body says.
     :param even_at: minor versions below ``since`` that have the operation as well.
     :param etag: the answer carries an entity tag; None: when it shows one resource.
+    :param event: what notifications tell about it.
     :param conditional: If-Match is a condition of it; None: when it changes one thing.
     """
 
@@ -82,6 +84,7 @@ class Route:
     even_at: tuple[int, ...] = ()
     etag: bool | None = None
     conditional: bool | None = None
+    event: Event | None = None
 
     def __post_init__(self) -> None:
         if self.etag is None:

@@ -1,0 +1,65 @@
+"""Notifications over a real RabbitMQ, as a consumer gets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import kombu
+import pytest
+
+from ironic_rs.conf import CONF
+from ironic_rs.rpc.context import RequestContext
+from ironic_rs.telemetry import payloads
+from ironic_rs.telemetry.notifications import Emitter
+from tests.harness import servers
+
+TOPIC = "ironic_versioned_notifications"
+
+
+@pytest.fixture
+def conf() -> Iterator[Any]:
+    CONF([], default_config_files=[], default_config_dirs=[])
+    CONF.set_override("notification_level", "info")
+    CONF.set_override("host", "api-1")
+    yield CONF
+    CONF.reset()
+    CONF.clear()
+
+
+def emitter_for(conf: Any, url: str) -> Emitter:
+    made = Emitter(conf, "api")
+    conf.set_override("driver", ["messagingv2"], group="oslo_messaging_notifications")
+    conf.set_override("transport_url", url, group="oslo_messaging_notifications")
+    return made
+
+
+def receive(url: str, queue: str) -> dict[str, Any]:
+    """Take one message from a queue, as a consumer would."""
+    with kombu.Connection(url.replace("rabbit://", "amqp://")) as connection:
+        source = connection.SimpleQueue(queue, no_ack=True, queue_opts={"durable": False})
+        try:
+            message = source.get(timeout=60)
+        finally:
+            source.close()
+    envelope = json.loads(message.body) if isinstance(message.body, str | bytes) else message.body
+    inner: dict[str, Any] = json.loads(envelope["oslo.message"])
+    return inner
+
+
+def test_a_consumer_gets_envelope_and_payload(conf: Any) -> None:
+    with servers.rabbit_vhost() as url:
+        emitter = emitter_for(conf, url)
+        context = RequestContext(auth_token="canary", user_id="u")
+        payload = payloads.PORT.make({"uuid": "u-1", "address": "52:54:00:00:00:01"})
+        emitter.emit("baremetal.port.create.end", "info", payload, context)
+        emitter.emit("baremetal.port.create.error", "error", payload, context)
+        assert emitter.flush(60)
+        info = receive(url, f"{TOPIC}.info")
+        error = receive(url, f"{TOPIC}.error")
+    assert info["publisher_id"] == "ironic-api.api-1"
+    assert (info["event_type"], info["priority"]) == ("baremetal.port.create.end", "INFO")
+    assert info["payload"] == payload
+    assert (error["event_type"], error["priority"]) == ("baremetal.port.create.error", "ERROR")
+    assert "canary" not in json.dumps([info, error])
