@@ -4,8 +4,11 @@ bind = "0.0.0.0:6385"
 worker_class = "gthread"
 workers = 4
 threads = 10
-# Every worker opens its own connections to the database and the broker.
-preload_app = False
 timeout = 120
 graceful_timeout = 60
-raw_env = ["IRONIC_CONFIG_FILE=/etc/ironic/ironic.conf"]
+raw_env = ["OS_IRONIC_RS_CONFIG_FILES=/etc/ironic/ironic.conf"]
+
+
+def post_worker_init(worker):
+    """Read the configuration now: a bad one ends the start."""
+    worker.wsgi.prepare()

@@ -38,6 +38,7 @@ def read(environ: dict[str, Any], limit: int) -> bytes:
     """Return the whole body.
 
     :raises BodyTooLarge: more than ``limit`` bytes, announced or sent.
+    :raises LengthRequired: sent in chunks that the HTTP server does not put together.
     :raises MalformedBody: fewer bytes arrived than were announced.
     """
     announced = environ.get("CONTENT_LENGTH")
@@ -49,6 +50,12 @@ def read(environ: dict[str, Any], limit: int) -> bytes:
             raise _too_large(limit)
         return _read_exactly(environ, length)
     if not environ.get("wsgi.input_terminated"):
+        if environ.get("HTTP_TRANSFER_ENCODING"):
+            # Taking it for no body would do something else than what was asked for.
+            raise api_errors.LengthRequired(
+                "The HTTP server of this API takes no request bodies in chunks; send them with "
+                "Content-Length."
+            )
         return b""
     # A chunked body: its size is known when it ends.
     parts: list[bytes] = []

@@ -76,6 +76,12 @@ class BodyTooDeep(BodyRefused):
     code = 400
 
 
+class LengthRequired(BodyRefused):
+    """The body comes in chunks, and the HTTP server does not put them together."""
+
+    code = 411
+
+
 class MalformedBody(errors.Invalid):
     """The body is not JSON."""
 

@@ -47,6 +47,12 @@ class TestBody:
         with pytest.raises(errors.MalformedBody, match="after 2 of the 10 bytes"):
             body.read({"wsgi.input": io.BytesIO(b"{}"), "CONTENT_LENGTH": "10"}, 100)
 
+    def test_chunks_that_nobody_puts_together_are_no_empty_body(self):
+        chunked = {"wsgi.input": io.BytesIO(b""), "HTTP_TRANSFER_ENCODING": "chunked"}
+        with pytest.raises(errors.LengthRequired, match="Content-Length") as caught:
+            body.read(chunked, 100)
+        assert caught.value.code == 411
+
     def test_without_a_length_there_is_no_body(self):
         assert body.read({"wsgi.input": io.BytesIO(b"junk")}, 100) == b""
 
