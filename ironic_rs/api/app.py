@@ -25,11 +25,11 @@ from ironic_rs.api import (
     call,
     conditions,
     errors,
+    identity,
     microversions,
     middleware,
     notify,
     router,
-    tokens,
 )
 from ironic_rs.api.routes import ROUTES
 from ironic_rs.domain.errors import IncorrectConfiguration, NotFound, Unauthorized
@@ -186,7 +186,7 @@ class ApiHook(hooks.PecanHook):
         context["highest"] = highest
         context["minor"] = microversions.negotiate(environ, highest)
         context["context"] = _request_context(environ)
-        if tokens.is_refused(environ):
+        if identity.is_refused(environ):
             raise Unauthorized()
         if environ.get("HTTP_ACCEPT") and not request.accept.acceptable_offers([_JSON]):
             raise errors.RouterError(406, f"Only {_JSON} is offered.")
@@ -208,7 +208,7 @@ def _request_context(environ: dict[str, Any]) -> RequestContext:
     return RequestContext.from_environ(
         environ,
         is_public_api=bool(environ.get(middleware.PUBLIC_MARK)),
-        auth_token_info=tokens.token_info(environ),
+        auth_token_info=identity.token_info(environ),
     )
 
 
@@ -259,7 +259,7 @@ def build(services: call.Services) -> WSGIApplication:
         request_cls=ApiRequest,
         response_cls=webob.Response,
     )
-    app = middleware.authentication(tokens.audited(app, conf), conf)
+    app = middleware.authentication(middleware.audited(app, conf), conf)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         app = http_proxy_to_wsgi.HTTPProxyToWSGI(app, conf)
     if conf.healthcheck.enabled:

@@ -29,7 +29,7 @@ from oslo_middleware import basic_auth, request_id
 from oslo_middleware import exceptions as middleware_errors
 
 from ironic_rs.api import errors as api_errors
-from ironic_rs.api import microversions, tokens
+from ironic_rs.api import identity, microversions
 from ironic_rs.domain import errors, secrets
 
 LOG = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class _NoAuth:
         self._app = app
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        tokens.forget_identity(environ)
+        identity.forget_identity(environ)
         environ[PUBLIC_MARK] = is_public(environ["PATH_INFO"])
         return self._app(environ, start_response)
 
@@ -163,7 +163,7 @@ class _PublicOrToken:
         environ[PUBLIC_MARK] = public = is_public(environ["PATH_INFO"])
         if not public:
             return self._guarded(environ, start_response)
-        tokens.forget_identity(environ)
+        identity.forget_identity(environ)
         return self._app(environ, start_response)
 
 
@@ -193,7 +193,7 @@ class BasicAuth:
             ) from exc
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        tokens.forget_identity(environ)
+        identity.forget_identity(environ)
         environ[PUBLIC_MARK] = public = is_public(environ["PATH_INFO"])
         if not public:
             try:
@@ -253,7 +253,22 @@ def authentication(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplicatio
         return _NoAuth(app)
     if conf.auth_strategy == "http_basic":
         return BasicAuth(app, conf.http_basic_auth_user_file)
+    # Its libraries take megabytes: only who uses them pays.
+    from ironic_rs.api import tokens
+
     return _PublicOrToken(app, tokens.TokenAuth(app, conf))
+
+
+def audited(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+    """Wrap the application in the audit of ``[audit]``, when that is enabled.
+
+    :raises IncorrectConfiguration: the map or the notifier can not be used.
+    """
+    if not conf.audit.enabled:
+        return app
+    from ironic_rs.api import tokens
+
+    return tokens.audited(app, conf)
 
 
 def custom(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:

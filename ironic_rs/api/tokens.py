@@ -9,9 +9,8 @@ Source: specification rest-api.md sections 1 (order of middleware), 3 (form E), 
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import logging
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -21,6 +20,7 @@ from keystoneauth1 import loading
 from keystonemiddleware import audit, auth_token
 from oslo_config import cfg
 
+from ironic_rs.api import identity
 from ironic_rs.domain import errors
 
 LOG = logging.getLogger(__name__)
@@ -29,47 +29,6 @@ WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]
 
 GROUP = "keystone_authtoken"
 SERVICE_TYPE = "baremetal"
-_TOKEN_INFO = "keystone.token_info"
-_STATUS = "HTTP_X_IDENTITY_STATUS"
-_SYSTEM_SCOPE = "OpenStack-System-Scope"
-
-_NAMED = ("USER_ID", "USER_NAME", "USER_DOMAIN_ID", "USER_DOMAIN_NAME", "PROJECT_ID")
-_MORE = ("PROJECT_NAME", "PROJECT_DOMAIN_ID", "PROJECT_DOMAIN_NAME", "DOMAIN_ID", "DOMAIN_NAME")
-_ABOUT = (*_NAMED, *_MORE, "ROLES", "IDENTITY_STATUS")
-#: What says who calls, by its names in WSGI: auth_token sets it, clients must not.
-_IDENTITY = (
-    "HTTP_OPENSTACK_SYSTEM_SCOPE",
-    "HTTP_X_AUTH_TOKEN",
-    "HTTP_X_IS_ADMIN_PROJECT",
-    "HTTP_X_ROLE",
-    "HTTP_X_SERVICE_CATALOG",
-    "HTTP_X_SERVICE_TOKEN",
-    "HTTP_X_STORAGE_TOKEN",
-    "HTTP_X_TENANT",
-    "HTTP_X_TENANT_ID",
-    "HTTP_X_TENANT_NAME",
-    "HTTP_X_USER",
-    *(f"HTTP_X_{who}{what}" for who, what in itertools.product(("", "SERVICE_"), _ABOUT)),
-)
-
-
-def forget_identity(environ: MutableMapping[str, Any]) -> None:
-    """Drop the headers that say who calls, where nobody has checked them."""
-    for name in _IDENTITY:
-        environ.pop(name, None)
-
-
-def token_info(environ: MutableMapping[str, Any]) -> Any:
-    """Return what Keystone says about the caller's token, None without a token."""
-    return environ.get(_TOKEN_INFO)
-
-
-def is_refused(environ: MutableMapping[str, Any]) -> bool:
-    """Tell whether the token was bad, and auth_token left it to us to say so.
-
-    That is ``[keystone_authtoken]delay_auth_decision``.
-    """
-    return environ.get(_STATUS) == "Invalid"
 
 
 class TokenAuth(auth_token.AuthProtocol):
@@ -99,11 +58,11 @@ class TokenAuth(auth_token.AuthProtocol):
             # Keystone is away, the service's own password is wrong, ...
             LOG.error("No token can be validated: %s: %s", type(exc).__name__, exc)
             raise _unavailable() from exc
-        info = request.environ.get(_TOKEN_INFO)
+        info = request.environ.get(identity.TOKEN_INFO)
         if info is not None:
             # With a service token, auth_token has put the scope of that one here.
             system = info["token"].get("system") or {}
-            request.headers[_SYSTEM_SCOPE] = "all" if system.get("all") else None
+            request.headers[identity.SYSTEM_SCOPE] = "all" if system.get("all") else None
         return answer
 
 
@@ -143,13 +102,11 @@ def _unavailable() -> webob.exc.HTTPServiceUnavailable:
 
 
 def audited(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
-    """Wrap the application in the audit of ``[audit]``, when that is enabled.
+    """Wrap the application in the audit of ``[audit]``.
 
     :raises IncorrectConfiguration: the map or the notifier can not be used.
     """
     options = conf.audit
-    if not options.enabled:
-        return app
     more = {"ignore_req_list": options.ignore_req_list} if options.ignore_req_list else {}
     try:
         wrapped: WSGIApplication = audit.AuditMiddleware(

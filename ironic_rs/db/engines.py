@@ -90,6 +90,8 @@ def _create(conf: cfg.ConfigOpts, url: URL) -> Engines:
         "pool_size": conf.database.max_pool_size,
         "max_overflow": conf.database.max_overflow,
         "pool_recycle": conf.database.connection_recycle_time,
+        # The ones used last first: what a busy hour opened can be closed by the server.
+        "pool_use_lifo": True,
         # A transaction always ends by commit or rollback (see session), and
         # autocommit leaves none open: resetting would be a round trip for nothing.
         "pool_reset_on_return": None,

@@ -25,7 +25,6 @@ from cheroot import connections, wsgi
 from cheroot.makefile import MakeFile
 from cheroot.server import HTTPServer
 from cheroot.ssl import Adapter
-from cryptography import x509
 from oslo_config import cfg
 
 from ironic_rs.domain import errors
@@ -116,6 +115,9 @@ def _check_certificate(path: str) -> None:
 
     :raises ConfigInvalid: not readable, no certificate, expired, or not valid yet.
     """
+    # Eight megabytes that nobody needs without TLS.
+    from cryptography import x509
+
     try:
         certificate = x509.load_pem_x509_certificate(Path(path).read_bytes())
     except (OSError, ValueError) as exc:

@@ -64,13 +64,15 @@ class AllocationsEndpoint(Endpoint):
         if node_id is not None:
             return self._backfill(context, values, node_id)
         record = allocations.create(values)
+        # The worker goes on with the record from here.
+        answer = _answer(record, None)
         try:
             flow.start(self.conductor, context, record)
         except errors.NoFreeConductorWorker:
             with contextlib.suppress(errors.AllocationNotFound):
                 allocations.destroy(record.id, bound=False)
             raise
-        return _answer(record, None)
+        return answer
 
     def _backfill(
         self, context: RequestContext, values: dict[str, Any], node_id: str

@@ -223,7 +223,7 @@ def test_secrets_of_the_query_are_not_logged(
 def test_ramdisk_endpoints_can_be_closed(conf: Any, api: Client) -> None:
     conf.set_override("enable_ramdisk_endpoints", False, group="api")
     assert api.get("/v1/lookup?addresses=x").status == 403
-    assert api.post("/v1/heartbeat/n1", {"callback_url": ""}).status == 403
+    assert api.post("/v1/heartbeat/n1", {"callback_url": "", "agent_token": "x"}).status == 403
     assert api.post("/v1/continue_inspection", {}).status == 403
 
 

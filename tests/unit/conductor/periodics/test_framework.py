@@ -43,6 +43,7 @@ class Runs:
     """Counts the runs of a task."""
 
     def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
         self.done = threading.Semaphore(0)
         self.now = self.most = 0
         self.lock = threading.Lock()
@@ -52,8 +53,9 @@ class Runs:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
+        self.begun.release()
         if self.gate is not None:
-            self.gate.wait(30)
+            self.gate.wait(100)
         with self.lock:
             self.now -= 1
         self.done.release()
@@ -85,7 +87,8 @@ def test_a_run_that_takes_longer_than_its_interval_is_not_overtaken(conductor: C
         spread=at_once,
     )
     scheduler.start()
-    for _ in range(5):
+    assert runs.begun.acquire(timeout=60)
+    for _ in range(3):
         assert other.done.acquire(timeout=30)
     assert runs.now == 1
     runs.gate.set()

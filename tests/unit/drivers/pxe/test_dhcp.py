@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from oslo_config import cfg
 
-from ironic_rs.conf import CONF, dhcp
+from ironic_rs.conf import CONF, dhcp, neutron
 from ironic_rs.domain import errors
 from ironic_rs.drivers.dhcp import base
 from ironic_rs.drivers.dhcp.dnsmasq import DnsmasqDHCP
@@ -119,12 +119,17 @@ def test_a_name_that_is_too_long_is_told(make, config, name):
 # Providers
 
 
-def test_the_built_in_default_is_what_is_installed(monkeypatch):
+@pytest.mark.parametrize(("auth_type", "expected"), [(None, "none"), ("none", "neutron")])
+def test_the_built_in_default_is_the_networking_service_where_there_is_one(
+    monkeypatch, auth_type, expected
+):
+    # Groups of its own: an override, even a cleared one, is no default any more.
     conf = cfg.ConfigOpts()
-    dhcp.register(conf)
+    conf.register_opts(dhcp.OPTS, group="dhcp")
+    conf.register_opts(neutron.OPTS, group="neutron")
     conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override("auth_type", auth_type, group="neutron")
     monkeypatch.setattr(base, "CONF", conf)
-    expected = "neutron" if "neutron" in base._installed() else "none"
     assert base.provider_name() == expected
 
 
