@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import hmac
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,6 +87,18 @@ def mask_instance_info(value: Mapping[str, Any]) -> dict[str, Any]:
         if value[key]:
             masked[key] = MASK
     return masked
+
+
+class MaskingFilter(logging.Filter):
+    """Masks the secrets of a library's log lines; for the logger that writes them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, without its secrets."""
+        text = record.getMessage()
+        masked = mask_text(text)
+        if masked != text:
+            record.msg, record.args = masked, ()
+        return True
 
 
 def token_matches(internal_info: Mapping[str, Any], given: str | None) -> bool:

@@ -3,7 +3,8 @@
 The agent is not trusted: it may hang, answer nonsense or never stop answering, so
 each request has a deadline and an answer has a greatest size, redirects are not
 followed, and nothing it says is logged unmasked.  The token is in the query of
-every request, so no URL and no error of the HTTP library is ever shown.
+every request, so no URL and no error of the HTTP library is ever shown, and the lines
+that the library itself logs are masked.
 
 Source: specification drivers.md section 8, agent-protocol.md sections 6 and 7;
 field case 64.
@@ -12,6 +13,7 @@ field case 64.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
@@ -47,6 +49,10 @@ CONNECT_TIMEOUT = 10.0
 _CHUNK = 256 * units.Ki
 #: Agents that connections are kept for; each keeps one or two.
 _MAX_SESSIONS = 256
+
+# The library logs paths with their query when it is asked for all it knows.
+for _name in ("urllib3.connectionpool", "urllib3.util.retry", "urllib3.poolmanager"):
+    logging.getLogger(_name).addFilter(secrets.MaskingFilter())
 
 _sessions: OrderedDict[tuple[Any, ...], requests.Session] = OrderedDict()
 _lock = threading.Lock()

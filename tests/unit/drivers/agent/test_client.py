@@ -253,3 +253,12 @@ def test_lockdown_may_accept_an_agent_that_is_gone_already(agent):
 )
 def test_the_reason_of_a_failure_is_the_most_detailed_one(error, text):
     assert text in client.error_text({"command_error": error})
+
+
+def test_the_http_library_logs_no_token(caplog: pytest.LogCaptureFixture) -> None:
+    line = '"POST /v1/commands/?wait=true&agent_token=%s HTTP/1.1" %s'
+    with caplog.at_level(logging.DEBUG):
+        for name in ("urllib3.connectionpool", "urllib3.util.retry", "urllib3.poolmanager"):
+            logging.getLogger(name).debug(line, "canary-token", 200)
+    assert "canary" not in caplog.text
+    assert caplog.text.count("agent_token=******") == 3
