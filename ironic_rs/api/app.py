@@ -42,6 +42,9 @@ from ironic_rs.telemetry import health
 WSGIApplication = Any
 
 _JSON = "application/json"
+#: What pages of another origin may send and see besides the headers of versions.
+_ASKED = ("OpenStack-API-Version", "If-Match", "If-None-Match")
+_ANSWERED = ("ETag", "Location", "Retry-After", errors.CODE_HEADER, *middleware.REQUEST_ID_HEADERS)
 
 
 class ApiRequest(webob.Request):
@@ -268,8 +271,8 @@ def build(services: call.Services) -> WSGIApplication:
     if conf.cors.allowed_origin:
         cors.set_defaults(
             allow_methods=["GET", "PUT", "POST", "DELETE", "PATCH"],
-            allow_headers=["X-Auth-Token", *middleware.VERSION_HEADERS],
-            expose_headers=list(middleware.VERSION_HEADERS),
+            allow_headers=["X-Auth-Token", *middleware.VERSION_HEADERS, *_ASKED],
+            expose_headers=[*middleware.VERSION_HEADERS, *_ANSWERED],
         )
         app = cors.CORS(app, conf)
     return middleware.custom(app, conf)

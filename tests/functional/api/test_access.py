@@ -195,6 +195,71 @@ def test_cors_is_answered_by_option(conf: Any, services: Services, lonely: Clien
     assert preflight.headers["Access-Control-Allow-Methods"] == "PATCH"
 
 
+def test_pages_of_another_origin_may_use_conditions_and_see_codes(
+    conf: Any, services: Services, lonely: Client
+) -> None:
+    origin = "https://ui.example.com"
+    conf.set_override("allowed_origin", [origin], group="cors")
+    client = Client(app.build(services))
+    for header in ("If-Match", "If-None-Match", "OpenStack-API-Version", "X-Auth-Token"):
+        asked = {
+            "Origin": origin,
+            "Access-Control-Request-Method": "PATCH",
+            "Access-Control-Request-Headers": header,
+        }
+        preflight = client.request("OPTIONS", "/v1/nodes/x", headers=asked)
+        assert header.lower() in preflight.headers["Access-Control-Allow-Headers"].lower()
+    answer = client.get("/v1/nodes/nosuch", headers={"Origin": origin})
+    assert answer.status == 404
+    exposed = answer.headers["Access-Control-Expose-Headers"].lower()
+    for header in (
+        "etag",
+        "retry-after",
+        "x-openstack-ironic-error-code",
+        "x-openstack-request-id",
+        "x-openstack-ironic-api-version",
+    ):
+        assert header in exposed
+    other = client.get("/v1/nodes", headers={"Origin": "https://evil.example.com"})
+    assert "Access-Control-Allow-Origin" not in other.headers
+
+
+def test_links_behind_a_proxy_lead_back_on_every_object(
+    conf: Any, services: Services, api: Client
+) -> None:
+    conf.set_override("enable_proxy_headers_parsing", True, group="oslo_middleware")
+    client = Client(app.build(services))
+    created = client.post("/v1/nodes", {"driver": "fake-hardware", "name": "n1"}, headers=PROXY)
+    base = "https://front.example.com/baremetal/v1/"
+    assert created.headers["Location"].startswith(f"{base}nodes/")
+    assert created.body["links"][0]["href"].startswith(f"{base}nodes/")
+    client.post("/v1/nodes", {"driver": "fake-hardware", "name": "n2"})
+    assert client.get("/v1/nodes?limit=1", headers=PROXY).body["next"].startswith(base)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("req-00000000-0000-4000-8000-000000000000", True), ("req-junk\nforged", False), ("x", False)],
+)
+def test_the_global_request_id_goes_to_the_conductor(
+    api: Client, conductor: Conductor, monkeypatch: pytest.MonkeyPatch, given: str, kept: bool
+) -> None:
+    seen: list[Any] = []
+    dispatch = conductor.registry.dispatch
+
+    def watch(name: str, context: Any, arguments: Any) -> Any:
+        seen.append(context)
+        return dispatch(name, context, arguments)
+
+    monkeypatch.setattr(conductor.registry, "dispatch", watch)
+    body = {"driver": "fake-hardware"}
+    headers = {"X-OpenStack-Request-ID": given.replace("\n", " ")}
+    answer = api.post("/v1/nodes", body, headers=headers)
+    assert answer.status == 201
+    assert seen[0].request_id == answer.headers["x-openstack-request-id"]
+    assert seen[0].global_request_id == (given if kept else None)
+
+
 def test_global_request_ids_are_kept_apart(lonely: Client) -> None:
     given = "req-00000000-0000-4000-8000-000000000000"
     answer = lonely.get("/", headers={"X-OpenStack-Request-ID": given})
@@ -223,7 +288,8 @@ def test_secrets_of_the_query_are_not_logged(
 def test_ramdisk_endpoints_can_be_closed(conf: Any, api: Client) -> None:
     conf.set_override("enable_ramdisk_endpoints", False, group="api")
     assert api.get("/v1/lookup?addresses=x").status == 403
-    assert api.post("/v1/heartbeat/n1", {"callback_url": "", "agent_token": "x"}).status == 403
+    heartbeat = {"callback_url": "", "agent_token": "x"}
+    assert api.post("/v1/heartbeat/n1", heartbeat).status == 403
     assert api.post("/v1/continue_inspection", {}).status == 403
 
 
