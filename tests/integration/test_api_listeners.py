@@ -1,0 +1,154 @@
+"""``ironic-rs-api`` on its listeners, as real processes: TLS, unix socket, IPv6."""
+
+from __future__ import annotations
+
+import datetime
+import http.client
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.harness.cluster import Process
+from tests.harness.servers import free_port, wait_until
+
+BIN = Path(sys.executable).parent
+
+
+def certificate(folder: Path, days: tuple[int, int] = (-1, 1)) -> tuple[Path, Path]:
+    """Write a self-signed certificate for localhost, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now + datetime.timedelta(days=days[0]))
+        .not_valid_after(now + datetime.timedelta(days=days[1]))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    private = serialization.PrivateFormat.PKCS8
+    nothing = serialization.NoEncryption()
+    key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, private, nothing))
+    return cert_file, key_file
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start an API of two workers with options of ``[api]``."""
+    made: list[Process] = []
+
+    def run(**options: Any) -> Process:
+        config = tmp_path / "ironic.conf"
+        lines = "\n".join(f"{name} = {value}" for name, value in options.items())
+        config.write_text(
+            f"[DEFAULT]\nauth_strategy = noauth\nstate_path = {tmp_path}\n"
+            f"transport_url = fake:/\n[api]\napi_workers = 2\n{lines}\n"
+            f"[database]\nconnection = sqlite:///{tmp_path}/ironic.sqlite\n"
+        )
+        subprocess.run(
+            [BIN / "ironic-rs-dbsync", "--config-file", config], check=True, capture_output=True
+        )
+        process = Process(
+            "api", [str(BIN / "ironic-rs-api"), "--config-file", str(config)], tmp_path, {}
+        )
+        made.append(process)
+        process.start()
+        return process
+
+    yield run
+    for process in made:
+        process.kill()
+
+
+def ready(process: Process) -> None:
+    wait_until(lambda: "ironic-rs-api is ready" in process.text() or not process.alive, "ready")
+    wait_until(lambda: "workers share one socket" in process.text(), process.text()[-2000:])
+
+
+def test_tls(start: Start, tmp_path: Path) -> None:
+    cert_file, key_file = certificate(tmp_path)
+    port = free_port()
+    process = start(
+        host_ip="127.0.0.1", port=port, enable_ssl_api=True, cert_file=cert_file, key_file=key_file
+    )
+    ready(process)
+    context = ssl.create_default_context(cafile=str(cert_file))
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=30)
+    connection.request("GET", "/v1/nodes")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b'{"nodes":[]}')
+    assert connection.sock.version() == "TLSv1.3"
+    connection.close()
+    old = ssl.create_default_context(cafile=str(cert_file))
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    refused = http.client.HTTPSConnection("localhost", port, context=old, timeout=30)
+    with pytest.raises(ssl.SSLError):
+        refused.request("GET", "/v1")
+
+
+@pytest.mark.parametrize(
+    ("days", "broken", "text"),
+    [
+        ((-3, -1), None, "not now: no client would accept it"),
+        ((-1, 1), "cert_file", "can not be used"),
+        ((-1, 1), "key_file", "key_file"),
+    ],
+)
+def test_unusable_tls_ends_the_start_once_and_clearly(
+    start: Start, tmp_path: Path, days: tuple[int, int], broken: str | None, text: str
+) -> None:
+    cert_file, key_file = certificate(tmp_path, days)
+    files = {"cert_file": cert_file, "key_file": key_file}
+    if broken is not None:
+        files[broken] = Path("/nosuch/file.pem")
+    process = start(host_ip="127.0.0.1", port=free_port(), enable_ssl_api=True, **files)
+    assert process.wait(60) == 1
+    log = process.text()
+    assert log.count("cannot start") == 1
+    assert text in log
+    assert "Traceback" not in log
+
+
+def test_unix_socket(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    process = start(unix_socket=path, unix_socket_mode="660")
+    ready(process)
+    assert path.stat().st_mode & 0o777 == 0o660
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(30)
+        sock.connect(str(path))
+        sock.sendall(b"GET /v1/nodes HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert sock.makefile("rb").read().endswith(b'{"nodes":[]}')
+    assert process.popen is not None
+    process.popen.terminate()
+    assert process.wait(60) == 0
+    assert not path.exists()
+
+
+def test_ipv6(start: Start) -> None:
+    port = free_port()
+    process = start(host_ip="::1", port=port)
+    ready(process)
+    connection = http.client.HTTPConnection("::1", port, timeout=30)
+    connection.request("GET", "/")
+    body = connection.getresponse().read().decode()
+    assert f'"href":"http://[::1]:{port}/v1/"' in body
+    connection.close()
