@@ -122,10 +122,7 @@ def test_addresses_are_those_of_the_ports(flat, dhcp, node, vif, networking):
         assert dhcp.get_ip_addresses(task) == []
 
 
-def test_without_a_networking_service_the_default_is_none(flat, monkeypatch):
-    monkeypatch.setattr(base, "_installed", lambda: frozenset({"neutron", "none"}))
-    assert base.provider_name() == "neutron"
-    CONF.clear_override("auth_type", "neutron")
-    assert base.provider_name() == "none"
+def test_the_provider_that_the_operator_names_is_used(flat):
     CONF.set_override("dhcp_provider", "neutron", "dhcp")
+    CONF.clear_override("auth_type", "neutron")
     assert base.provider_name() == "neutron"
