@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
@@ -13,6 +13,7 @@ from ironic_rs.api.documents import Patch
 from ironic_rs.api.routes import ROUTES
 from ironic_rs.db import nodes
 from tests.functional.api.harness import Client
+from tests.harness.servers import wait_until
 
 NODE = "00000000-0000-4000-8000-00000000000a"
 STEP = {"interface": "bios", "step": "a"}
@@ -342,13 +343,23 @@ def test_what_is_no_patch(collection: str, patched: Any, make: Maker) -> None:
             assert answer.status == 400, (body, answer.body)
 
 
+def _settled(client: Client, path: str) -> dict[str, Any]:
+    """Return a document that nobody works on: an allocation's worker begins after the answer."""
+
+    def look() -> Any:
+        body = client.get(path).body
+        return body if body.get("state") != "allocating" else None
+
+    return cast("dict[str, Any]", wait_until(look, f"{path} is no longer allocating"))
+
+
 @pytest.mark.parametrize("collection", PATCHABLE)
 def test_operations_are_one_after_the_other_and_all_or_none(
     collection: str, patched: Any, make: Maker
 ) -> None:
     root = _object(collection)
     path = f"/v1/{collection}/{make.uuid(collection)}"
-    before = make.client.get(path).body
+    before = _settled(make.client, path)
     same = patched(collection, path=path).body
     # A lock of a node moves the time too.
     assert {**same, "updated_at": None} == {**before, "updated_at": None}

@@ -257,8 +257,8 @@ def test_the_reason_of_a_failure_is_the_most_detailed_one(error, text):
 
 def test_the_http_library_logs_no_token(caplog: pytest.LogCaptureFixture) -> None:
     line = '"POST /v1/commands/?wait=true&agent_token=%s HTTP/1.1" %s'
-    with caplog.at_level(logging.DEBUG):
-        for name in ("urllib3.connectionpool", "urllib3.util.retry", "urllib3.poolmanager"):
+    for name in ("urllib3.connectionpool", "urllib3.util.retry", "urllib3.poolmanager"):
+        with caplog.at_level(logging.DEBUG, logger=name):
             logging.getLogger(name).debug(line, "canary-token", 200)
     assert "canary" not in caplog.text
     assert caplog.text.count("agent_token=******") == 3
