@@ -109,6 +109,8 @@ class PyBmc:
 
     def asked(self, name: str) -> list[str]:
         """Return the data, in hexadecimal, of the requests with this name."""
+        # A request is told before it is answered, so an answer to this comes after it.
+        self.set()
         return [event["data"] for event in list(self.events) if event.get("request") == name]
 
     def close(self) -> None:
