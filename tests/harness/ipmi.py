@@ -203,6 +203,12 @@ def lossy(share: float, seed: int) -> Callable[[str, int, bytes], Fate]:
     return fate
 
 
+def need_ipmitool() -> None:
+    """Skip the test where the program is not installed."""
+    if shutil.which("ipmitool") is None:
+        missing("ipmitool is not installed (Debian package ipmitool)")
+
+
 @contextlib.contextmanager
 def ipmi_sim(directory: Path, sol: str | None = None) -> Iterator[tuple[int, Path]]:
     """Debian's BMC simulator, written in C; yields its port and its chassis directory.

@@ -27,6 +27,7 @@ from tests.harness.ipmi import (
     PyBmc,
     ipmi_sim,
     lossy,
+    need_ipmitool,
     perfect,
 )
 from tests.harness.servers import HOST, missing
@@ -617,6 +618,8 @@ def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, P
 )
 def test_a_simulator_by_both_clients(simulator, config, use_ipmitool, info):  # noqa: F811
     port, chassis = simulator
+    if use_ipmitool != "never":
+        need_ipmitool()
     config("ipmi", use_ipmitool=use_ipmitool)
     (chassis / "power").write_text("0")
     task = task_on(port, driver_info=info)
@@ -644,6 +647,7 @@ def test_a_simulator_by_both_clients(simulator, config, use_ipmitool, info):  # 
 
 
 def test_both_clients_show_the_same_sensors(bmc, config):  # noqa: F811
+    need_ipmitool()
     task = task_on(bmc.port, driver_info={"ipmi_cipher_suite": 3})
     built_in = task.driver.management.get_sensors_data(task)
     config("ipmi", use_ipmitool="always")

@@ -22,7 +22,7 @@ from ironic_rs.domain import errors
 from ironic_rs.drivers.console import ports, socat
 from ironic_rs.drivers.ipmi import turns
 from ironic_rs.drivers.ipmi.console import IPMISocatConsole
-from tests.harness.ipmi import PASSWORD, USER, ipmi_sim
+from tests.harness.ipmi import PASSWORD, USER, ipmi_sim, need_ipmitool
 from tests.harness.servers import HOST, free_port, missing, wait_until
 from tests.unit.drivers import kit
 from tests.unit.drivers.conftest import config  # noqa: F401
@@ -345,8 +345,7 @@ def serial_line() -> Iterator[tuple[int, str]]:
 
 
 def test_the_console_of_a_machine_by_its_bmc(serial_line, tmp_path, port):
-    if shutil.which("ipmitool") is None:
-        missing("ipmitool is not installed")
+    need_ipmitool()
     ours, name = serial_line
     place = tmp_path / "sim"
     place.mkdir()
