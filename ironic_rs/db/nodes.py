@@ -5,7 +5,7 @@ Specification data-model.md sections 4.2 to 4.4; conductor.md section 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -46,7 +46,6 @@ __all__ = [
     "take_over_lock",
     "touch_provisioning",
     "traits_in",
-    "traits_of",
     "update",
 ]
 
@@ -250,21 +249,6 @@ def get_by_addresses(connection: Connection, addresses: Iterable[str]) -> Node:
     if len(rows) > 1:
         raise errors.DuplicateNodeOnLookup()
     return _record(rows[0])
-
-
-@session.reads
-def traits_of(connection: Connection, node_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Sorted traits of many nodes (1 statement); nodes without any are left out."""
-    found: dict[int, list[str]] = {}
-    if node_ids:
-        rows = connection.execute(
-            sa.select(_node_traits.c.node_id, _node_traits.c.trait)
-            .where(_node_traits.c.node_id.in_(list(node_ids)))
-            .order_by(_node_traits.c.node_id, _node_traits.c.trait)
-        )
-        for node_id, trait in rows:
-            found.setdefault(node_id, []).append(trait)
-    return found
 
 
 @session.reads

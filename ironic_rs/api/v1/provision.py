@@ -100,7 +100,9 @@ class _Request:
 def set_provision(call: Call) -> Reply:
     """PUT /v1/nodes/{node}/states/provision."""
     args = call.args
-    node = node_view.load(call, _COLUMNS)
+    # Approval of a runbook is a matter of the node's traits.
+    columns = _COLUMNS if args["runbook"] is None else (*_COLUMNS, "traits_json")
+    node = node_view.load(call, columns)
     request = _Request(
         node,
         args["target"],
@@ -167,7 +169,7 @@ def _use_runbook(call: Call, request: _Request, ident: str) -> None:
     runbook = db_runbooks.get_by_ident(ident)
     target = policy.runbook_target(runbook.owner, bool(runbook.public))
     call.authorize(target, "baremetal:runbook:use")
-    traits = set(db_nodes.traits_of([request.node["id"]]).get(request.node["id"], ()))
+    traits = set(db_nodes.traits_in(request.node))
     if not call.has(V.RUNBOOK_TRAITS):
         approved = {runbook.name}
     else:
