@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pymysql
 import requests
 
 from tests.benchmarks import rest_fleet, rest_floor
+from tests.benchmarks.measures import Measured, Statements, head, show
 from tests.harness.cluster import VERSION, Cluster
 from tests.harness.servers import (
     HOST,
@@ -77,21 +77,12 @@ def reads(count: int) -> tuple[Read, ...]:
     )
 
 
-class Served:
-    """A serving process and what it used."""
+class Served(Measured):
+    """A serving process and where it listens."""
 
     def __init__(self, url: str, pid: int) -> None:
+        super().__init__(pid)
         self.url = url
-        self._process = psutil.Process(pid)
-
-    def cpu(self) -> float:
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
-
-    def peak(self) -> int:
-        """Return the largest resident size so far, in MiB."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) // 1024
 
 
 @dataclass
@@ -141,35 +132,6 @@ def load(served: Served, path: str, connections: int, seconds: float) -> Found:
     )
 
 
-class Statements:
-    """Counts what a MariaDB server of its own was asked."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = pymysql.connect(host=HOST, port=port, user="root", autocommit=True)
-
-    def total(self) -> int:
-        """Return the round trips so far, this question included."""
-        with self._connection.cursor() as cursor:
-            cursor.execute("SHOW GLOBAL STATUS LIKE 'Questions'")
-            row = cursor.fetchone()
-            assert row is not None
-            return int(row[1])
-
-    def rest(self, seconds: float) -> float:
-        """Return the round trips per second of services that have nothing to do."""
-        before = self.total()
-        time.sleep(seconds)
-        return (self.total() - before - 1) / seconds
-
-    def of(self, action: Callable[[], Any], repeat: int, idle: float) -> float:
-        """Return the round trips of one call of the action, without those at rest."""
-        before, started = self.total(), time.monotonic()
-        for _ in range(repeat):
-            action()
-        took = time.monotonic() - started
-        return (self.total() - before - 1 - idle * took) / repeat
-
-
 @contextmanager
 def services(nodes: int) -> Iterator[tuple[Cluster, Served, Served, Statements]]:
     """The product and the floor over one database with the fleet."""
@@ -213,14 +175,9 @@ def services(nodes: int) -> Iterator[tuple[Cluster, Served, Served, Statements]]
         )
 
 
-def show(*cells: Any) -> None:
-    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
-
-
 def measure_reads(product: Served, floor: Served, wanted: Sequence[Read], seconds: float) -> None:
-    show("request", "connections", "CPU", "floor", "ratio", "allowed", "rate", "floor",
+    head("request", "connections", "CPU", "floor", "ratio", "allowed", "rate", "floor",
          "p50", "p99")  # fmt: skip
-    show(*["---"] * 10)
     for read in wanted:
         for connections in (1, 8):
             below = load(floor, read.floor, connections, seconds)
@@ -285,8 +242,7 @@ def measure_round_trips(cluster: Cluster, statements: Statements, repeat: int = 
             lambda: cluster.send("POST", "/v1/nodes", {"driver": "fake-hardware"}, 201),
         ),
     )
-    show("request", "SQL round trips", "at most")
-    show("---", "---", "---")
+    head("request", "SQL round trips", "at most")
     for name, allowed, action in kinds:
         show(name, f"{statements.of(action, repeat, idle):.1f}", allowed)
     show("at rest, API and conductor", f"{idle:.2f}/s", "")
@@ -309,8 +265,7 @@ def measure_memory(product: Served, count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    show("peak resident size of the API process", "MiB")
-    show("---", "---")
+    head("peak resident size of the API process", "MiB")
     show("before", before)
     show(f"50 detail pages in turn ({rest_fleet.sizes(answer.content)})", in_turn)
     show("30 detail pages at once", product.peak())
