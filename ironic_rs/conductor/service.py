@@ -15,6 +15,7 @@ from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conductor.flows.hooks import TaskFlows
 from ironic_rs.conductor.keepalive import KeepAlive
 from ironic_rs.conductor.lockbook import LockBook
+from ironic_rs.conductor.news import News
 from ironic_rs.conductor.periodics import framework, tasks
 from ironic_rs.conductor.periodics.allocations import check_orphan_allocations
 from ironic_rs.conductor.task import Task, TaskManager
@@ -45,6 +46,7 @@ class Conductor:
     :ivar conductor_id: id of its row, once started.
     :ivar tasks: makes tasks on nodes.
     :ivar allocating: which thread looks for a node for which allocation.
+    :ivar news: tells the world what happens to nodes.
     :ivar workers: runs what outlives an RPC call.
     :ivar ring: which conductor owns a node.
     :ivar drivers: hardware types and interfaces that are enabled here.
@@ -63,6 +65,7 @@ class Conductor:
         self.conductor_id: int | None = None
         self.stopping = threading.Event()
         self.fence = SelfFence(lambda: CONF.conductor.heartbeat_timeout)
+        self.news = News(self.host)
         self.workers = WorkerPools(CONF)
         self.tasks = TaskManager(self)
         self.allocating = LockBook()
@@ -214,6 +217,7 @@ class Conductor:
                 len(self.tasks.book),
             )
         self.keepalive.stop()
+        self.news.flush()
         LOG.info("Conductor %s has stopped", self.host)
         return done
 

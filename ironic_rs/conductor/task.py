@@ -162,6 +162,7 @@ class Task(LockedNode):
         self._portgroups: Sequence[models.Portgroup] | None = None
         self._spawn: tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]] | None = None
         self._hook: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+        self._tell: Callable[[], None] | None = None
         self._in_worker = False
         self.flows = self.conductor.flow_hooks(self)
 
@@ -336,8 +337,12 @@ class Task(LockedNode):
             event,
             target,
         )
+        tell = self.conductor.news.provision_set(self, event, old_state, old_target)
         if callback is None:
+            tell()
             return
+        # By the worker, if there is one, so that no later event is told before.
+        self._tell = tell
         self.spawn_after(callback, *call_args, **(call_kwargs or {}))
         if error_handler is not None:
             self.set_spawn_error_hook(error_handler, self, old_state, old_target)
@@ -400,6 +405,8 @@ class Task(LockedNode):
     ) -> None:
         """Body of the worker: whatever happens, it ends with the lock released."""
         self.context.update_store()
+        if self._tell is not None:
+            self._tell()
         try:
             fn(*args, **kwargs)
         except errors.LockLost as exc:

@@ -1,19 +1,14 @@
 """Sending notifications: handed to a thread, so that nobody ever waits for the broker.
 
-An :class:`Emitter` belongs to one service of a process.  ``emit`` puts a message into a
-bounded queue and returns; one thread sends what is in it, in order, and waits there for a
-broker that is away.  When the queue is full messages are dropped, and the log tells how many.
+An :class:`Emitter` belongs to one service of a process.  ``emit`` puts a message into an
+:class:`~ironic_rs.telemetry.outbox.Outbox` and returns.
 
 Source: specification operations.md section 4, rest-api.md section 14.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import queue
-import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,17 +16,12 @@ import oslo_messaging
 from oslo_config import cfg
 
 from ironic_rs.rpc.context import RequestContext
-
-LOG = logging.getLogger(__name__)
+from ironic_rs.telemetry.outbox import CAPACITY, Outbox
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-#: Messages that wait for the broker; more are dropped.
-CAPACITY = 1000
 _LIBRARY_GROUP = "oslo_messaging_notifications"
 #: What a message tells about who asked: no token, and nothing that came with it.
 _TOLD = ("request_id", "global_request_id", "user_id", "user_name", "project_id", "project_name")
-#: Seconds between two lines of the log about dropped messages.
-_QUIET = 60.0
 
 _Message = tuple[str, str, Mapping[str, Any], dict[str, Any]]
 
@@ -41,17 +31,23 @@ class Emitter:
 
     :param conf: with ``notification_level`` and ``versioned_notifications_topics``.
     :param service: ``api`` or ``conductor``.
+    :param host: of the publisher; default ``[DEFAULT]host``.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, service: str, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        service: str,
+        capacity: int = CAPACITY,
+        host: str | None = None,
+    ) -> None:
         self._conf = conf
         self._service = service
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._queue: queue.Queue[_Message] = queue.Queue(capacity)
-        self._pid: int | None = None
-        self._dropped = 0
-        self._told_at = 0.0
+        self._host = host
+        self._notifier_of: tuple[int, oslo_messaging.Notifier] | None = None
+        self._outbox: Outbox[_Message] = Outbox(
+            "notifications", self._send, lambda message: message[0], capacity
+        )
         conf.register_opts(_library_options(), group=_LIBRARY_GROUP)
 
     def wants(self, level: str) -> bool:
@@ -73,73 +69,26 @@ class Emitter:
         if not self.wants(level):
             return
         told = {name: getattr(context, name) for name in _TOLD}
-        try:
-            self._start()
-            self._queue.put_nowait((event_type, level, payload, told))
-        except queue.Full:
-            self._drop(event_type)
-        except Exception:
-            LOG.exception("The notification %s is lost", event_type)
+        self._outbox.put((event_type, level, payload, told))
 
     def flush(self, timeout: float) -> bool:
         """Wait until all messages are sent, at most ``timeout`` seconds.
 
         :returns: False when some still wait.
         """
-        deadline = time.monotonic() + timeout
-        with self._queue.all_tasks_done:
-            while self._queue.unfinished_tasks:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._queue.all_tasks_done.wait(left)
-        return True
+        return self._outbox.flush(timeout)
 
-    def _drop(self, event_type: str) -> None:
-        with self._lock:
-            self._dropped += 1
-            now = time.monotonic()
-            if self._told_at and now - self._told_at < _QUIET:
-                return
-            self._told_at, number = now, self._dropped
-            self._dropped = 0
-        LOG.warning(
-            "%d notifications are lost, %s the last of them: %d wait for the broker already",
-            number,
-            event_type,
-            self._capacity,
-        )
-
-    def _start(self) -> None:
-        """Start the thread of this process: a fork has none, nor its parent's messages."""
-        if self._pid == os.getpid():
-            return
-        with self._lock:
-            if self._pid == os.getpid():
-                return
-            self._queue = queue.Queue(self._capacity)
-            threading.Thread(
-                target=self._work, args=(self._queue,), name="notifications", daemon=True
-            ).start()
-            self._pid = os.getpid()
-
-    def _work(self, messages: queue.Queue[_Message]) -> None:
-        notifier: Any = None
-        while True:
-            event_type, level, payload, told = messages.get()
-            try:
-                if notifier is None:
-                    notifier = self._notifier()
-                getattr(notifier, _METHODS.get(level, level))(told, event_type, payload)
-            except Exception as exc:
-                LOG.warning("The notification %s could not be sent: %s", event_type, exc)
-            finally:
-                messages.task_done()
+    def _send(self, message: _Message) -> None:
+        event_type, level, payload, told = message
+        # Connections do not survive a fork.
+        if self._notifier_of is None or self._notifier_of[0] != os.getpid():
+            self._notifier_of = (os.getpid(), self._notifier())
+        getattr(self._notifier_of[1], _METHODS.get(level, level))(told, event_type, payload)
 
     def _notifier(self) -> oslo_messaging.Notifier:
         return oslo_messaging.Notifier(
             oslo_messaging.get_notification_transport(self._conf),
-            publisher_id=f"ironic-{self._service}.{self._conf.host}",
+            publisher_id=f"ironic-{self._service}.{self._host or self._conf.host}",
             topics=self._conf.versioned_notifications_topics,
         )
 

@@ -142,6 +142,9 @@ _NODE_HIDDEN = {
     "driver_info": _masked(secrets.mask_driver_info),
     "instance_info": _masked(secrets.mask_instance_info),
 }
+#: What the conductor adds to the fields of a node, besides the node itself.
+POWER_TO, POWER_FROM = "to_power", "from_power"
+_TRANSITION = ("event", "previous_provision_state", "previous_target_provision_state")
 
 NODE = Payload("node", "NodePayload", "1.17", _NODE)
 NODE_CRUD = Payload(
@@ -149,6 +152,17 @@ NODE_CRUD = Payload(
     "NodeCRUDPayload",
     "1.15",
     (*_NODE, "chassis_uuid", "instance_info", "driver_info"),
+    _NODE_HIDDEN,
+)
+NODE_POWER = Payload("node", "NodeSetPowerStatePayload", "1.17", (*_NODE, POWER_TO))
+NODE_POWER_CORRECTED = Payload(
+    "node", "NodeCorrectedPowerStatePayload", "1.17", (*_NODE, POWER_FROM)
+)
+NODE_PROVISION = Payload(
+    "node",
+    "NodeSetProvisionStatePayload",
+    "1.18",
+    (*_NODE, "instance_info", "driver_internal_info", *_TRANSITION),
     _NODE_HIDDEN,
 )
 CHASSIS = Payload("chassis", "ChassisCRUDPayload", "1.0", ("description", "extra"))

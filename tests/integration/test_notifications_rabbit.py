@@ -10,11 +10,17 @@ from typing import Any
 import kombu
 import pytest
 
+from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
+from ironic_rs.domain import states
 from ironic_rs.rpc.context import RequestContext
 from ironic_rs.telemetry import payloads
 from ironic_rs.telemetry.notifications import Emitter
 from tests.harness import servers
+from tests.unit.conductor.conftest import conductor, database, make_conductor, make_node
+from tests.unit.conductor.flowkit import empty_database
+
+__all__ = ["conductor", "database", "empty_database", "make_conductor", "make_node"]
 
 TOPIC = "ironic_versioned_notifications"
 
@@ -78,3 +84,34 @@ def test_a_broker_that_comes_back_gets_what_waited(conf: Any, tmp_path: Path) ->
         # The queue itself went with the broker; what was sent since is in the new one.
         numbers = [receive(url, f"{TOPIC}.info")["payload"]["n"] for _ in range(4)]
         assert numbers == [0, 1, 2, 3]
+
+
+def test_a_consumer_follows_a_node_through_a_flow_of_the_conductor(
+    conductor: Conductor,
+    make_node: Any,
+) -> None:
+    node = make_node(states.ENROLL, driver_info={"redfish_password": "canary"})
+    with servers.rabbit_vhost() as url:
+        CONF.set_override("notification_level", "info")
+        for name, value in (("driver", ["messagingv2"]), ("transport_url", url)):
+            CONF.set_override(name, value, group="oslo_messaging_notifications")
+        try:
+            context = RequestContext(auth_token="canary", user_id="u")
+            conductor.registry.dispatch(
+                "do_provisioning_action", context, {"node_id": node.uuid, "action": "manage"}
+            )
+            assert conductor.workers.wait(60)
+            assert conductor.news.emitter.flush(60)
+            start, end = (receive(url, f"{TOPIC}.info") for _ in range(2))
+        finally:
+            for name in ("driver", "transport_url"):
+                CONF.clear_override(name, group="oslo_messaging_notifications")
+    assert [one["event_type"] for one in (start, end)] == [
+        "baremetal.node.provision_set.start",
+        "baremetal.node.provision_set.end",
+    ]
+    assert start["publisher_id"] == f"ironic-conductor.{conductor.host}"
+    shown = end["payload"]["ironic_object.data"]
+    assert (shown["uuid"], shown["provision_state"]) == (node.uuid, states.MANAGEABLE)
+    assert (shown["event"], shown["previous_provision_state"]) == ("done", states.VERIFYING)
+    assert "canary" not in json.dumps([start, end])

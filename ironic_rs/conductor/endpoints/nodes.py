@@ -97,7 +97,8 @@ class NodesEndpoint(Endpoint):
             if node.console_enabled:
                 task.load_driver()
                 try:
-                    task.driver.console.stop_console(task)
+                    with self.conductor.news.console(task, "console_set"):
+                        task.driver.console.stop_console(task)
                 except errors.LockLost:
                     raise
                 except Exception as exc:

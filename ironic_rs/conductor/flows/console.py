@@ -21,10 +21,13 @@ def set_console_mode(task: Task, enabled: bool) -> None:
     """Start or stop the console and record it."""
     node = task.node
     try:
-        if enabled:
-            task.driver.console.start_console(task)
-        else:
-            task.driver.console.stop_console(task)
+        with task.conductor.news.console(task, "console_set"):
+            if enabled:
+                task.driver.console.start_console(task)
+            else:
+                task.driver.console.stop_console(task)
+            task.node.console_enabled = enabled
+            task.node.last_error = None
     except errors.LockLost:
         raise
     except Exception as exc:
@@ -33,9 +36,6 @@ def set_console_mode(task: Task, enabled: bool) -> None:
         task.history(f"Error {what} the console of node {task.node.uuid}: {exc}", "console")
         task.save()
         return
-    node = task.node
-    node.console_enabled = enabled
-    node.last_error = None
     task.save()
 
 
@@ -44,7 +44,8 @@ def restart(task: Task, event_type: str) -> None:
     if not task.node.console_enabled:
         return
     try:
-        task.driver.console.start_console(task)
+        with task.conductor.news.console(task, "console_restore"):
+            task.driver.console.start_console(task)
     except errors.LockLost:
         raise
     except Exception as exc:

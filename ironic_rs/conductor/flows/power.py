@@ -69,6 +69,7 @@ def node_power_action(task: Task, new_state: str, timeout: int | None = None) ->
     :raises ParentNodeLocked, ChildNodeLocked: a coupled node is busy.
     """
     target = states.POWER_TARGET[new_state]
+    task.conductor.news.power_set(task, "start", target)
     try:
         if target == states.POWER_OFF and task.node.disable_power_off:
             raise errors.PowerStateFailure(
@@ -100,6 +101,7 @@ def _already_there(task: Task, new_state: str, target: str) -> None:
     node.power_state = target
     node.target_power_state = None
     task.save()
+    task.conductor.news.power_set(task, "end", target)
 
 
 def _remember_request(task: Task, new_state: str, target: str) -> None:
@@ -138,6 +140,7 @@ def _record_failure(task: Task, new_state: str, target: str, exc: Exception) -> 
     node.target_power_state = None
     task.history(f"Failed to change power state to '{target}' by '{new_state}': {exc}", "UNKNOWN")
     task.save()
+    task.conductor.news.power_set(task, "error", target)
 
 
 def _record_success(task: Task, new_state: str, target: str) -> None:
@@ -146,6 +149,8 @@ def _record_success(task: Task, new_state: str, target: str) -> None:
     node.target_power_state = None
     task.save()
     LOG.info("Node %s: power state is '%s' after '%s'", node.uuid, target, new_state)
+    task.conductor.news.power_state_changed(task)
+    task.conductor.news.power_set(task, "end", target)
     if target == states.POWER_OFF and node.provision_state == states.ACTIVE:
         try:
             task.driver.storage.detach_volumes(task)

@@ -59,7 +59,8 @@ def _take_off(task: Task, previous_state: str) -> None:
         task.driver.rescue.clean_up(task)
     if task.node.console_enabled:
         # Wanted again for the next instance: console_enabled stays.
-        task.driver.console.stop_console(task)
+        with task.conductor.news.console(task, "console_stop"):
+            task.driver.console.stop_console(task)
     task.driver.deploy.switch_interface(task)
     task.driver.deploy.clean_up(task)
     task.driver.deploy.tear_down(task)

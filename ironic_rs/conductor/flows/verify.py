@@ -50,7 +50,10 @@ def do_node_verify(task: Task) -> None:
             node.power_state,
             power_state,
         )
-        node.power_state = power_state
+        stored, node.power_state = node.power_state, power_state
+        task.event("done")
+        task.conductor.news.power_corrected(task, stored)
+        return
     task.event("done")
 
 

@@ -171,8 +171,7 @@ class PowerSync:
             return
         if stored is None:
             LOG.info("Node %s has power state '%s'", uuid, real)
-            node.power_state = real
-            task.save()
+            _record(task, real)
             self.failures.pop(uuid, None)
             return
         if self._count(uuid) > CONF.conductor.power_state_sync_max_retries:
@@ -191,8 +190,7 @@ class PowerSync:
                 LOG.error("Power sync could not set node %s to '%s': %s", uuid, stored, exc)
         else:
             LOG.warning("Node %s is '%s' instead of '%s', recorded", uuid, real, stored)
-            node.power_state = real
-            task.save()
+            _record(task, real)
 
     def _give_up(self, task: Task, real: str | None, error: str | None) -> None:
         node = task.node
@@ -211,8 +209,23 @@ class PowerSync:
             node.maintenance_reason = text
             node.fault = states.FAULT_POWER
         task.save()
+        _tell(task, expected)
         self.failures.pop(node.uuid, None)
         LOG.error("%s It is in maintenance now", text)
+
+
+def _record(task: Task, real: str) -> None:
+    """Take over the power state that the machine was found in."""
+    stored, task.node.power_state = task.node.power_state, real
+    task.save()
+    _tell(task, stored)
+
+
+def _tell(task: Task, stored: str | None) -> None:
+    """Tell of a recorded power state that is not the one before."""
+    if task.node.power_state != stored:
+        task.conductor.news.power_state_changed(task)
+        task.conductor.news.power_corrected(task, stored)
 
 
 def _validates(task: Task) -> bool:
@@ -277,11 +290,12 @@ def _recover(task: Task) -> None:
     real = power.real_power_state(task)
     if real is None:
         return
-    node.power_state = real
+    stored, node.power_state = node.power_state, real
     node.maintenance = False
     node.maintenance_reason = None
     node.fault = None
     if _has_power_error(node):
         node.last_error = None
     task.save()
+    _tell(task, stored)
     LOG.info("Node %s answers again, power state '%s': out of maintenance", node.uuid, real)

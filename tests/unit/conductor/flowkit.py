@@ -22,6 +22,7 @@ from ironic_rs.conductor.endpoints import ENDPOINTS
 from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conductor.flows.hooks import TaskFlows
 from ironic_rs.conductor.lockbook import LockBook
+from ironic_rs.conductor.news import News
 from ironic_rs.conductor.task import Task, TaskManager
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors, history, models, nodes, session
@@ -154,6 +155,7 @@ class World:
         self.host = HOST
         self.stopping = threading.Event()
         self.fence = SelfFence(lambda: 0)
+        self.news = News(HOST)
         self.workers = InlineWorkers()
         self.tasks = TaskManager(self)  # type: ignore[arg-type]
         self.allocating = LockBook()
