@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds that a patient task waits for the lock before it gives the thread back.
-PATIENT_SECONDS = 10.0
+#: Seconds that a patient task waits for the lock before it gives the thread back.  Few
+#: threads run casts: those for locked nodes must not keep the others waiting.
+PATIENT_SECONDS = 1.0
 
 
 def by_id(node_id: int) -> str:
@@ -35,7 +36,7 @@ class LockedNode:
     """The part of a task that holds, checks and gives back the lock.
 
     :param retry: try for ``node_locked_retry_attempts`` times the interval.
-    :param patient: try for 10 seconds.
+    :param patient: try for :data:`PATIENT_SECONDS`.
     """
 
     node: models.Node
