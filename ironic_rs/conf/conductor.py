@@ -346,14 +346,21 @@ OPTS: list[cfg.Opt] = [
         default=250,
         min=1,
         mutable=True,
-        help="How many nodes may be deployed at the same time; more are refused.",
+        help=(
+            "How many nodes may be deployed at the same time; more are refused. Counted before "
+            "the node is locked: requests that come at the same moment may exceed it a little."
+        ),
     ),
     cfg.IntOpt(
         "max_concurrent_clean",
         default=50,
         min=1,
         mutable=True,
-        help=("How many nodes may be deleted and cleaned at the same time; more are refused."),
+        help=(
+            "How many nodes may be deleted and cleaned at the same time; more are refused. "
+            "Counted before the node is locked: requests that come at the same moment may exceed "
+            "it a little. Nothing limits inspection and servicing."
+        ),
     ),
     cfg.BoolOpt(
         "max_concurrent_per_conductor_group",
