@@ -6,7 +6,7 @@ Source: specification conductor.md section 7, data/periodics.json.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ironic_rs.conductor.periodics import timeouts
@@ -54,7 +54,7 @@ def collect(conductor: Conductor) -> list[Periodic]:
             lambda conf: conf.conductor.sync_local_state_interval,
             sync_local_state,
         ),
-        *_of_drivers(conductor),
+        *of_interfaces(conductor.drivers.all_interfaces()),
     ]
     if len(tasks) > conductor.workers.normal.size:
         LOG.warning(
@@ -65,11 +65,11 @@ def collect(conductor: Conductor) -> list[Periodic]:
     return tasks
 
 
-def _of_drivers(conductor: Conductor) -> list[Periodic]:
-    """Periodics of the enabled interfaces; each interface class counts once."""
+def of_interfaces(interfaces: Iterable[BaseInterface]) -> list[Periodic]:
+    """Periodics of the interfaces; each interface class counts once."""
     found = []
     classes: set[type] = set()
-    for interface in conductor.drivers.all_interfaces():
+    for interface in interfaces:
         if type(interface) in classes:
             continue
         classes.add(type(interface))

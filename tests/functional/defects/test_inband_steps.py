@@ -1,0 +1,118 @@
+"""Steps that the ramdisk runs, by the heartbeats of an agent on the wire (W17, W21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_rs.domain import states
+from ironic_rs.domain.steps import KINDS
+from tests.functional.defects.site import Site
+from tests.unit.drivers.agent_server import AgentServer
+
+STEP = {"interface": "deploy", "step": "erase", "priority": 10}
+OTHER = {"interface": "deploy", "step": "burn", "priority": 20}
+
+
+@pytest.fixture
+def agent(conf: Any, empty_database: Any) -> Iterator[AgentServer]:
+    """A ramdisk; the site has its deploy interface."""
+    conf.set_override("enabled_deploy_interfaces", ["fake", "noop", "custom-agent"])
+    conf.set_override("command_wait_interval", 0, group="agent")
+    with AgentServer().running() as server:
+        yield server
+
+
+def lists(agent: AgentServer, kind: str, *found: dict[str, Any]) -> None:
+    """What the agent answers when it is asked for its steps."""
+    answer = {
+        "hardware_manager_version": {"generic": "2"},
+        f"{kind}_steps": {"Generic": list(found)},
+    }
+    agent.answers[f"{kind}.get_{kind}_steps"] = lambda _: {"status": "SUCCEEDED", "result": answer}
+
+
+def in_step(site: Site, kind: str, plan: list[dict[str, Any]], **values: Any) -> str:
+    """A node that waits for the first step of its plan, which the agent runs."""
+    site.kit.interfaces.pop("deploy", None)
+    data = KINDS[kind]
+    info = {
+        data.steps_key: plan,
+        data.index_key: 0,
+        data.cached_key: {"deploy": plan},
+        "steps_validated": True,
+    }
+    row = {data.field: plan[0], "deploy_interface": "custom-agent", "driver_internal_info": info}
+    return site.node(data.wait, **(row | values))
+
+
+def test_w17_a_failed_step_of_a_servicing_fails_the_servicing(site_with_agent: Any) -> None:
+    site, agent = site_with_agent
+    agent.did("execute_service_step", "FAILED", error={"details": "disk on fire"})
+    uuid = in_step(site, "service", [STEP], instance_info={"image_source": "http://i"})
+    undone: list[str] = []
+    deploy = site.conductor.drivers.enabled("deploy")["custom-agent"]
+    deploy.clean_up = lambda task: undone.append("deploy")
+
+    assert site.beat(uuid, agent.url).status == 202
+
+    node = site.shown(uuid)
+    assert node["provision_state"] == states.SERVICEFAIL
+    assert "disk on fire" in node["last_error"]
+    assert (node["maintenance"], node["fault"]) == (True, "service failure")
+    assert node["service_step"] == {}
+    assert undone == [], "nothing of the instance is cleaned up"
+    assert node["instance_info"] == {"image_source": "http://i"}
+
+
+@pytest.mark.parametrize("kind", ["clean", "deploy"])
+def test_w17_a_failed_step_of_another_flow_fails_that_flow(site_with_agent: Any, kind: str) -> None:
+    site, agent = site_with_agent
+    agent.did(f"execute_{kind}_step", "FAILED", error={"details": "disk on fire"})
+    uuid = in_step(site, kind, [STEP])
+
+    assert site.beat(uuid, agent.url).status == 202
+
+    node = site.shown(uuid)
+    assert node["provision_state"] == KINDS[kind].failed
+    assert "disk on fire" in node["last_error"]
+
+
+@pytest.mark.parametrize("kind", ["deploy", "service"])
+def test_w21_changed_versions_are_listed_and_run_again_by_kind(
+    site_with_agent: Any, kind: str
+) -> None:
+    site, agent = site_with_agent
+    lists(agent, kind, STEP)
+    agent.did(f"execute_{kind}_step", "VERSION_MISMATCH")
+    uuid = in_step(site, kind, [STEP])
+
+    assert site.beat(uuid, agent.url).status == 202
+
+    assert agent.posted() == [f"{kind}.get_{kind}_steps", f"{kind}.execute_{kind}_step"]
+    assert agent.params(f"{kind}.execute_{kind}_step")["step"]["step"] == "erase"
+    node = site.shown(uuid)
+    assert (node["provision_state"], node["last_error"]) == (KINDS[kind].wait, None)
+    info = site.stored(uuid).driver_internal_info
+    assert "clean_steps" not in info, "no plan of another flow"
+    assert info["hardware_manager_version"] == {"generic": "2"}
+
+
+def test_w21_automated_cleaning_starts_over_with_the_new_list(site_with_agent: Any) -> None:
+    site, agent = site_with_agent
+    lists(agent, "clean", STEP, OTHER)
+    agent.did("execute_clean_step", "CLEAN_VERSION_MISMATCH")
+    uuid = in_step(site, "clean", [STEP])
+
+    assert site.beat(uuid, agent.url).status == 202
+
+    assert agent.params("clean.execute_clean_step")["step"]["step"] == "burn"
+    plan = site.stored(uuid).driver_internal_info["clean_steps"]
+    assert [step["step"] for step in plan if step["interface"] == "deploy"][:2] == ["burn", "erase"]
+
+
+@pytest.fixture
+def site_with_agent(agent: AgentServer, site: Site) -> tuple[Site, AgentServer]:
+    return site, agent
