@@ -89,9 +89,14 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.IntOpt(
         "sync_power_state_workers",
-        default=8,
         min=1,
-        help="How many machines are asked for their power at the same time.",
+        help=(
+            "How many machines are asked for their power at the same time. Default: 32, or "
+            "fewer if workers_pool_size has no room for so many; threads are started when they "
+            "are needed. With 8, ten thousand machines that answer in 50 ms take more than a "
+            "minute. At most half of them wait for machines that failed to answer or were slow "
+            "the last time."
+        ),
     ),
     cfg.IntOpt(
         "periodic_max_workers",

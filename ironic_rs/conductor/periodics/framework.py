@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -221,8 +222,13 @@ def for_each(
     *,
     workers: int | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> None:
-    """Call ``fn`` for the items, within bounds, until the conductor stops or is fenced."""
+    patience: float | None = None,
+) -> list[Future[None]]:
+    """Call ``fn`` for the items, within bounds, until the conductor stops or is fenced.
+
+    :param patience: do not wait longer for the last items, as ``WorkerPools.each``.
+    :returns: the workers that still have an item, none without ``patience``.
+    """
     context = oslo_context.get_current() or admin_context()
 
     def ends() -> bool:
@@ -233,7 +239,8 @@ def for_each(
         context.update_store()
         fn(item)
 
-    conductor.workers.each(items, one, workers or CONF.conductor.periodic_max_workers, stop=ends)
+    count = workers or CONF.conductor.periodic_max_workers
+    return conductor.workers.each(items, one, count, stop=ends, patience=patience)
 
 
 class Scheduler:

@@ -11,7 +11,9 @@ K05 and K07.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from ironic_rs.conductor.flows import power
@@ -22,7 +24,7 @@ from ironic_rs.db import models, records
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
-from ironic_rs.rpc.context import admin_context
+from ironic_rs.rpc.context import RequestContext, admin_context
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.service import Conductor
@@ -39,6 +41,10 @@ POWER_ERRORS = (
     "Pending power operation",
     "Power sync",
 )
+#: A node whose turn took longer (s) is asked beside the others the next time.
+SLOW_SECONDS = 5.0
+#: Seconds that a cycle waits for the last BMCs.
+PATIENCE = 5.0
 _COLUMNS = models.Node.__table__.columns.keys()
 _QUIET = {"reserved": False, "with_target_power_state": False}
 
@@ -67,13 +73,24 @@ def _excluded(node: models.Node) -> bool:
 
 
 class PowerSync:
-    """One conductor's power sync; remembers failures in a row by node."""
+    """One conductor's power sync; remembers failures in a row by node.
+
+    A slow or dead BMC delays only itself: nodes that failed or were slow the last
+    time start first, in at most half of the workers, and a cycle does not wait for
+    the last of them to give up.
+    """
 
     def __init__(self) -> None:
         self.failures: dict[str, int] = {}
+        #: Nodes that failed or were slow, those that waited longest for a turn first.
+        self._suspects: dict[str, None] = {}
+        #: Nodes that are being asked, also by a worker that an earlier cycle has left.
+        self._asked: set[str] = set()
+        self._left: list[Future[None]] = []
 
     def run(self, conductor: Conductor) -> None:
         """One cycle over the nodes of this conductor."""
+        started = time.monotonic()
         rows = my_rows(
             conductor,
             (),
@@ -83,28 +100,80 @@ class PowerSync:
                 **_QUIET,
             },
         )
-        known = {row["uuid"] for row in rows}
-        self.failures = {u: n for u, n in self.failures.items() if u in known}
-        # Dead BMCs cost a time-out each: they come last, so the others are in time.
-        rows.sort(key=lambda row: self.failures.get(row["uuid"], 0))
+        known = {row["uuid"] for row in rows} | self._asked
+        for gone in [uuid for uuid in self._suspects if uuid not in known]:
+            self.failures.pop(gone, None)
+            self._suspects.pop(gone, None)
         context = admin_context()
 
         def visit(node: models.Node) -> None:
-            if _excluded(node):
-                return
+            began = time.monotonic()
             try:
-                with conductor.tasks.view(context, node, purpose="power state sync") as task:
-                    task.allow_reserved_pool = False
-                    self._sync(task)
-            except (errors.NodeLocked, errors.NodeNotFound) as exc:
-                LOG.debug("Power sync: %s", exc)
-            except errors.LockLost as exc:
-                LOG.error("LockLost: power sync of node %s: %s", node.uuid, exc)
-            except errors.IronicError as exc:
-                LOG.error("Power sync of node %s failed: %s", node.uuid, exc)
+                self._visit(conductor, context, node)
+            finally:
+                self._suspects.pop(node.uuid, None)
+                if node.uuid in self.failures or time.monotonic() - began > SLOW_SECONDS:
+                    self._suspects[node.uuid] = None
+                self._asked.discard(node.uuid)
 
-        workers = min(CONF.conductor.sync_power_state_workers, CONF.conductor.periodic_max_workers)
-        for_each(conductor, load_nodes(rows), visit, workers=workers)
+        self._left = [worker for worker in self._left if not worker.done()]
+        workers = max(conductor.workers.sync_workers - len(self._left), 1)
+        self._left += for_each(
+            conductor,
+            self._in_order([row for row in rows if row["uuid"] not in self._asked], workers),
+            visit,
+            workers=workers,
+            patience=PATIENCE,
+        )
+        LOG.debug(
+            "Power sync of %d nodes took %.1f s; %d still do not answer",
+            len(rows),
+            time.monotonic() - started,
+            len(self._left),
+        )
+
+    def _in_order(self, rows: Sequence[Row], workers: int) -> Iterator[models.Node]:
+        """Yield the records: the suspects a few at a time, among the others.
+
+        Suspects that get no turn within the interval of the power sync come first in
+        the next cycle.
+        """
+        end = time.monotonic() + CONF.conductor.sync_power_state_interval
+        places = {uuid: place for place, uuid in enumerate(list(self._suspects))}
+        suspects = [row for row in rows if row["uuid"] in places]
+        suspects.sort(key=lambda row: places[row["uuid"]])
+        healthy = [row for row in rows if row["uuid"] not in places]
+        waiting = load_nodes(suspects)
+        asked: set[str] = set()
+        for node in load_nodes(healthy):
+            while len(asked & self._asked) < workers // 2:
+                suspect = next(waiting, None)
+                if suspect is None:
+                    break
+                asked.add(suspect.uuid)
+                self._asked.add(suspect.uuid)
+                yield suspect
+            self._asked.add(node.uuid)
+            yield node
+        for suspect in waiting:
+            if time.monotonic() > end:
+                return
+            self._asked.add(suspect.uuid)
+            yield suspect
+
+    def _visit(self, conductor: Conductor, context: RequestContext, node: models.Node) -> None:
+        if _excluded(node):
+            return
+        try:
+            with conductor.tasks.view(context, node, purpose="power state sync") as task:
+                task.allow_reserved_pool = False
+                self._sync(task)
+        except (errors.NodeLocked, errors.NodeNotFound) as exc:
+            LOG.debug("Power sync: %s", exc)
+        except errors.LockLost as exc:
+            LOG.error("LockLost: power sync of node %s: %s", node.uuid, exc)
+        except errors.IronicError as exc:
+            LOG.error("Power sync of node %s failed: %s", node.uuid, exc)
 
     def _sync(self, task: Task) -> None:
         node = task.node

@@ -132,6 +132,19 @@ def test_sizes_of_the_pools(total: int, percentage: int, normal: int, reserved: 
     assert (pools.reserved.size if pools.reserved else None) == reserved
 
 
+@pytest.mark.parametrize(
+    ("total", "found"), [(300, 32), (100, 32), (51, 32), (50, 31), (40, 21), (27, 8), (26, 7)]
+)
+def test_power_sync_has_as_many_workers_as_the_pool_has_room_for(total: int, found: int) -> None:
+    CONF.set_override("workers_pool_size", total, group="conductor")
+    CONF.set_override("reserved_workers_pool_percentage", 0, group="conductor")
+    if found < 8:
+        with pytest.raises(errors.IncorrectConfiguration, match="more than 26"):
+            WorkerPools(CONF)
+        return
+    assert WorkerPools(CONF).sync_workers == found
+
+
 def test_pool_too_small_for_the_periodic_work_is_refused_with_the_numbers() -> None:
     with pytest.raises(errors.IncorrectConfiguration, match="workers_pool_size = 26"):
         make(26, 0)
@@ -211,3 +224,21 @@ def test_each_stops_when_told() -> None:
     seen: list[int] = []
     pools.each(range(100), seen.append, 1, stop=lambda: len(seen) == 3)
     assert seen == [0, 1, 2]
+
+
+def test_who_has_patience_leaves_the_last_items_to_their_workers(gate: threading.Event) -> None:
+    pools = make(300, 5)
+    seen: list[int] = []
+
+    def visit(item: int) -> None:
+        if item == 0:
+            assert gate.wait(60)
+        seen.append(item)
+
+    left = pools.each(range(20), visit, 4, patience=0.0)
+    assert sorted(seen)[:1] != [0]
+    gate.set()
+    for worker in left:
+        worker.result(60)
+    assert pools.wait(60)
+    assert sorted(seen) == list(range(20))

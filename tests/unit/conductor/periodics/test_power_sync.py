@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ironic_rs.conductor.flows import power
+from ironic_rs.conductor.periodics import power_sync
 from ironic_rs.conductor.periodics.power_sync import (
     POWER_ERRORS,
     PowerSync,
@@ -325,10 +326,10 @@ class TestGivingUp:
         assert stored(node).fault is None
         assert stored(node).maintenance_reason == "disk swap"
 
-    def test_dead_machines_come_last(
+    def test_dead_machines_come_last_where_there_is_one_worker(
         self, conductor: Conductor, bmc: Bmc, make_node: MakeNode
     ) -> None:
-        CONF.set_override("sync_power_state_workers", 1, group="conductor")
+        conductor.workers.sync_workers = 1
         dead = [make_node(states.ACTIVE) for _ in range(3)]
         alive = [make_node(states.ACTIVE) for _ in range(3)]
         for node in dead:
@@ -341,6 +342,90 @@ class TestGivingUp:
         order.clear()
         syncer.run(conductor)
         assert order == [node.uuid for node in alive + dead]
+
+
+class TestSlowBmcs:
+    """A slow or dead BMC delays only itself (W38)."""
+
+    @pytest.fixture
+    def gate(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+        """What slow BMCs wait for; a cycle has no patience with them."""
+        monkeypatch.setattr(power_sync, "PATIENCE", 0.0)
+        gate = threading.Event()
+        yield gate
+        gate.set()
+
+    def test_a_cycle_ends_without_those_that_do_not_answer_and_the_next_skips_them(
+        self, conductor: Conductor, bmc: Bmc, make_node: MakeNode, gate: threading.Event
+    ) -> None:
+        slow = {make_node(states.ACTIVE).uuid for _ in range(3)}
+        quick = [make_node(states.ACTIVE).uuid for _ in range(20)]
+        bmc.before_read = lambda uuid: (gate.wait(60) and None) if uuid in slow else None
+        conductor.workers.sync_workers = 4
+        syncer = PowerSync()
+        syncer.run(conductor)
+        syncer.run(conductor)
+        reads = Counter(bmc.reads)
+        gate.set()
+        assert conductor.workers.wait(60)
+        assert {reads[uuid] for uuid in quick} == {2}
+        assert {reads[uuid] for uuid in slow} == {1}
+        syncer.run(conductor)
+        assert conductor.workers.wait(60)
+        assert {bmc.reads[uuid] for uuid in slow} == {2}
+
+    def test_known_ones_start_first_and_take_half_of_the_workers_at_most(
+        self,
+        conductor: Conductor,
+        bmc: Bmc,
+        make_node: MakeNode,
+        gate: threading.Event,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(power_sync, "PATIENCE", 60.0)
+        quick = [make_node(states.ACTIVE).uuid for _ in range(20)]
+        slow = [make_node(states.ACTIVE).uuid for _ in range(5)]
+        for uuid in slow:
+            bmc.state[uuid] = DEAD
+        conductor.workers.sync_workers = 4
+        syncer = PowerSync()
+        syncer.run(conductor)
+        order: list[str] = []
+        together: list[int] = []
+
+        def read(uuid: str) -> None:
+            order.append(uuid)
+            if uuid == quick[-1]:
+                together.append(len(set(order) & set(slow)))
+                gate.set()
+            elif uuid in slow:
+                gate.wait(60)
+
+        bmc.before_read = read
+        syncer.run(conductor)
+        assert set(order[:2]) <= set(slow)
+        assert together == [2]
+        assert sorted(order) == sorted(quick + slow)
+
+    def test_those_without_a_turn_come_first_in_the_next_cycle(
+        self, conductor: Conductor, bmc: Bmc, make_node: MakeNode
+    ) -> None:
+        CONF.set_override("power_state_sync_max_retries", 9, group="conductor")
+        dead = [make_node(states.ACTIVE).uuid for _ in range(3)]
+        bmc.default = DEAD
+        conductor.workers.sync_workers = 1
+        syncer = PowerSync()
+        syncer.run(conductor)
+        CONF.set_override("sync_power_state_interval", -1, group="conductor")
+        alive = make_node(states.ACTIVE).uuid
+        bmc.state[alive] = ON
+        conductor.workers.sync_workers = 2
+        turns: Counter[str] = Counter()
+        bmc.before_read = lambda uuid: turns.update([uuid])
+        for _ in range(6):
+            syncer.run(conductor)
+        assert turns[alive] == 6
+        assert all(turns[uuid] >= 1 for uuid in dead), turns
 
 
 class TestLastError:
