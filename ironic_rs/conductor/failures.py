@@ -280,31 +280,20 @@ def step_error_handler(task: Task, kind: StepKind, message: str) -> None:
 # Roll-backs of work that found no free worker: the node is as before the call.
 
 
-def provision_refused(exc: Exception, task: Task, state: str, target: str | None) -> None:
-    """Put a provision state back that no worker will ever move (W13)."""
+def _refused(exc: Exception, task: Task, event_type: str) -> None:
     if not isinstance(exc, errors.NoFreeConductorWorker):
         return
-    node = task.node
-    inspecting = node.provision_state in states.INSPECTION_STATES
-    node.provision_state = state
-    node.target_provision_state = target
-    task.history(NO_WORKER, "introspection" if inspecting else "provisioning")
+    task.put_back()
+    task.history(NO_WORKER, event_type)
     task.save()
 
 
-def power_refused(exc: Exception, task: Task, power_state: str | None) -> None:
-    """Forget a power request that no worker will ever run."""
-    if not isinstance(exc, errors.NoFreeConductorWorker):
-        return
-    task.node.power_state = power_state
-    task.node.target_power_state = None
-    task.history(NO_WORKER, "conductor")
-    task.save()
+def provision_refused(exc: Exception, task: Task, *_state_and_target: str | None) -> None:
+    """Undo the start of a flow that no worker will ever run (W12, W13)."""
+    inspecting = task.node.provision_state in states.INSPECTION_STATES
+    _refused(exc, task, "introspection" if inspecting else "provisioning")
 
 
 def work_refused(exc: Exception, task: Task) -> None:
-    """Record that other work found no worker."""
-    if not isinstance(exc, errors.NoFreeConductorWorker):
-        return
-    task.history(NO_WORKER, "conductor")
-    task.save()
+    """Undo the start of other work that no worker will ever run."""
+    _refused(exc, task, "conductor")

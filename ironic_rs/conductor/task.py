@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+#: Columns that are not part of what a refused request has changed.
+_NOT_PUT_BACK = frozenset({"reservation", "updated_at", "last_error"})
+
 #: Called as ``hook(error, task, previous_state, previous_target_state)``.
 EventErrorHandler = Callable[[Exception, "Task", str, str | None], None]
 
@@ -164,6 +167,7 @@ class Task(LockedNode):
         self._hook: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
         self._tell: Callable[[], None] | None = None
         self._in_worker = False
+        self._before: dict[str, Any] | None = None
         self.flows = self.conductor.flow_hooks(self)
 
     # The node and what hangs on it
@@ -226,11 +230,21 @@ class Task(LockedNode):
         :raises ExclusiveLockRequired: the task is shared.
         """
         self.check_lock()
+        if self._before is None and not self._in_worker:
+            self._before = records.snapshot(self.node)
         try:
             outlast(lambda: db_nodes.save(self.node, fence=self.conductor.host), self.check_lock)
         except errors.LockLost as exc:
             self._lost = exc
             raise
+
+    def put_back(self) -> None:
+        """Make the record what it was before this task wrote to it (not saved).
+
+        ``last_error`` stays: why it was put back belongs there.
+        """
+        if self._before is not None:
+            records.put_back(self.node, self._before, keep=_NOT_PUT_BACK)
 
     def save_and_release(self, *, touch: bool = False) -> None:
         """Write the changed columns of ``node`` and give the lock back, in one UPDATE.

@@ -326,6 +326,9 @@ def _stamps(node: Node, row: Mapping[str, Any]) -> dict[str, Any]:
     if "provision_state" not in row:
         return {}
     stamps: dict[str, Any] = {"provision_updated_at": utcnow()}
+    if not stamps.keys().isdisjoint(row):
+        # The state is put back as it was, and with it since when it was so.
+        return {}
     before, after = records.original(node, "provision_state"), row["provision_state"]
     was_inspecting = before in (states.INSPECTING, states.INSPECTWAIT)
     if after == states.INSPECTING:

@@ -83,6 +83,26 @@ def changes(record: Base) -> dict[str, Any]:
     return changed
 
 
+def snapshot(record: Base) -> dict[str, Any]:
+    """Return what is stored now, for :func:`put_back`."""
+    return dict(record.__dict__[_SNAPSHOT])
+
+
+def put_back(record: Base, before: Mapping[str, Any], *, keep: Iterable[str] = ()) -> None:
+    """Give the attributes the values that were stored at an earlier time.
+
+    :param before: what :func:`snapshot` returned then.
+    :param keep: columns that stay as they are now.
+    """
+    json_names = _json_columns(type(record))
+    for name in before.keys() - set(keep):
+        value = getattr(record, name)
+        if name not in json_names:
+            setattr(record, name, before[name])
+        elif _frozen(value) != before[name]:
+            setattr(record, name, jsontext.loads(before[name]) if before[name] else type(value)())
+
+
 def original(record: Base, name: str) -> Any:
     """Stored value of a column that is not JSON, whatever the attribute is now."""
     loaded = record.__dict__.get(_SNAPSHOT)

@@ -99,12 +99,10 @@ def start(
     action: str | None = None,
     target_state: str | None = None,
     last_error: str | None = None,
-    refused: Callable[..., None] = failures.provision_refused,
 ) -> None:
     """Fire the first event of a flow and hand the task to its worker.
 
     :param worker: called as ``worker(task, *args)``.
-    :param refused: roll-back when no worker is free.
     :raises InvalidStateRequested: the event is illegal now.
     """
     require_event(task, event, action)
@@ -112,7 +110,7 @@ def start(
         event,
         callback=worker,
         call_args=(task, *args),
-        error_handler=refused,
+        error_handler=failures.provision_refused,
         target_state=target_state,
         last_error=last_error,
     )

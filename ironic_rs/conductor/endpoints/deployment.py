@@ -182,7 +182,7 @@ class DeploymentEndpoint(Endpoint):
             base.require_event(task, "rescue")
             _prepare_rescue(task, rescue_password)
             steps.wipe_token_and_url(task.node)
-            base.start(task, "rescue", rescue.do_node_rescue, refused=rescue.rescue_refused)
+            base.start(task, "rescue", rescue.do_node_rescue)
 
     @rpc_method("do_node_unrescue", since="1.43")
     def do_node_unrescue(self, context: RequestContext, node_id: str) -> None:

@@ -62,11 +62,10 @@ class PowerEndpoint(Endpoint):
                 )
             if timeout is None:
                 timeout = power.default_timeout(new_state)
-            before = node.power_state
             node.target_power_state = target
             node.last_error = None
             task.save()
-            task.set_spawn_error_hook(failures.power_refused, task, before)
+            task.set_spawn_error_hook(failures.work_refused, task)
             task.spawn_after(_power_worker, task, new_state, timeout)
 
     @rpc_method("change_node_boot_mode", since="1.55")

@@ -206,6 +206,11 @@ class ProvisionEndpoint(Endpoint):
                 _unhold(task, _HELD[state])
             else:
                 base.require_event(task, action)
+                if states.next_state(state, action) in states.STUCK_STATES_TREATED_AS_FAIL:
+                    # Another request starts these, with the worker that ends them.
+                    raise errors.InvalidStateRequested(
+                        action=action, node=task.node.uuid, state=state
+                    )
                 task.event(action)
 
 
@@ -241,20 +246,8 @@ def _provide(task: Task) -> None:
 
 def _unhold(task: Task, kind: StepKind) -> None:
     """Go on after a hold step at once, without waiting for a heartbeat (W04)."""
-    node = task.node
-    state, target = node.provision_state, node.target_provision_state
     events.fire(task, kind, "unhold")
-
-    def refused(exc: Exception, held: Task, _state: str, _target: str | None) -> None:
-        failures.provision_refused(exc, held, state, target)
-
-    base.start(
-        task,
-        "resume",
-        _CONTINUE[kind.name],
-        target_state=events.kept_target(task, kind),
-        refused=refused,
-    )
+    base.start(task, "resume", _CONTINUE[kind.name], target_state=events.kept_target(task, kind))
 
 
 def _abort(task: Task) -> None:

@@ -86,9 +86,3 @@ def _failed(task: Task, what: str, exc: Exception) -> None:
     reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
     task.history(f"Failed to {what} node {task.node.uuid}: {reason}", "rescue")
     failures.fail(task)
-
-
-def rescue_refused(exc: Exception, task: Task, state: str, target: str | None) -> None:
-    """No worker for a rescue: back to the old state, without the password (W12)."""
-    drop_password(task.node)
-    failures.provision_refused(exc, task, state, target)

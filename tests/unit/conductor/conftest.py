@@ -16,6 +16,7 @@ from ironic_rs.domain import states
 from ironic_rs.drivers.base import INTERFACE_TYPES
 from ironic_rs.rpc.direct import DirectTransport
 from tests.unit.conductor.flowkit import empty_database  # noqa: F401
+from tests.unit.conductor.tablekit import shared_table, table  # noqa: F401
 
 HOST = "cond-a"
 

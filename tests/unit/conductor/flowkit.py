@@ -13,6 +13,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +138,9 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def world(empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A fresh conductor with an empty database."""
-    path = tmp_path / "ironic.sqlite"
+@contextmanager
+def running_world(empty_database: Path, path: Path) -> Iterator[World]:
+    """Have a fresh conductor with an empty database in a file at ``path``."""
     shutil.copy(empty_database, path)
     CONF([], default_config_files=[], default_config_dirs=[])
     CONF.set_override("connection", f"sqlite:///{path}", group="database")
@@ -155,13 +155,21 @@ def world(empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     CONF.set_override("automated_clean", True, group="conductor")
     CONF.set_override("node_locked_retry_attempts", 1, group="conductor")
     session.configure()
-    monkeypatch.setattr("time.sleep", _refuse_to_sleep)
     try:
-        yield World()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("time.sleep", _refuse_to_sleep)
+            yield World()
     finally:
         session.dispose()
         CONF.reset()
         CONF.clear()
+
+
+@pytest.fixture
+def world(empty_database: Path, tmp_path: Path) -> Iterator[World]:
+    """A fresh conductor with an empty database."""
+    with running_world(empty_database, tmp_path / "ironic.sqlite") as made:
+        yield made
 
 
 def _refuse_to_sleep(seconds: float) -> None:
