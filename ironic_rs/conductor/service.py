@@ -32,6 +32,7 @@ from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.registry import Registry
 from ironic_rs.rpc.ring import HashRing
 from ironic_rs.rpc.transport import RpcServer, Transport
+from ironic_rs.telemetry.metrics import Metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Conductor:
     :ivar tasks: makes tasks on nodes.
     :ivar allocating: which thread looks for a node for which allocation.
     :ivar news: tells the world what happens to nodes.
+    :ivar metrics: how long things take, and how many there are.
     :ivar workers: runs what outlives an RPC call.
     :ivar ring: which conductor owns a node.
     :ivar drivers: hardware types and interfaces that are enabled here.
@@ -66,6 +68,7 @@ class Conductor:
         self.stopping = threading.Event()
         self.fence = SelfFence(lambda: CONF.conductor.heartbeat_timeout)
         self.news = News(self.host)
+        self.metrics = Metrics(CONF, self.host)
         self.workers = WorkerPools(CONF)
         self.tasks = TaskManager(self)
         self.allocating = LockBook()
@@ -73,7 +76,10 @@ class Conductor:
         self.ring = HashRing()
         self._transport = transport or rpc_transport.get()
         self.rpc = ConductorClient(self._transport, self.ring)
-        self.registry = Registry(endpoint(self) for endpoint in ENDPOINTS)
+        self.registry = Registry(
+            (endpoint(self) for endpoint in ENDPOINTS),
+            lambda name: self.metrics.timer(f"ConductorManager.{name}"),
+        )
         self.keepalive = KeepAlive(self.host, self.fence, self._is_online, self._register)
         self.periodics: framework.Scheduler | None = None
         self._server: RpcServer | None = None

@@ -422,7 +422,8 @@ class Task(LockedNode):
         if self._tell is not None:
             self._tell()
         try:
-            fn(*args, **kwargs)
+            with self.conductor.metrics.timer(_name(fn).lstrip("_")):
+                fn(*args, **kwargs)
         except errors.LockLost as exc:
             LOG.error("LockLost: the worker on node %s stops: %s", self.node.uuid, exc)
         except Exception as exc:

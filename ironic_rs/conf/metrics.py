@@ -11,6 +11,50 @@ GROUP = cfg.OptGroup("metrics")
 
 OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
+        "backend",
+        default="noop",
+        choices=[
+            ("noop", "nowhere"),
+            ("statsd", "to the server of [metrics_statsd]"),
+            (
+                "collector",
+                "into memory, to be sent with the sensor data of the conductor",
+            ),
+            (
+                "prometheus",
+                "offered over HTTP by the conductor, at prometheus_address and prometheus_port",
+            ),
+        ],
+        help="Where the conductor sends its metrics.",
+    ),
+    cfg.BoolOpt(
+        "prepend_host",
+        default=False,
+        help="Put the name of the conductor before the names of metrics.",
+    ),
+    cfg.BoolOpt(
+        "prepend_host_reverse",
+        default=True,
+        help="Reverse the parts of the host name that are put before the names of metrics.",
+    ),
+    cfg.StrOpt(
+        "global_prefix",
+        help="Text that is put before the names of all metrics.",
+    ),
+    cfg.StrOpt(
+        "prometheus_address",
+        default="127.0.0.1",
+        help=(
+            "Address that /metrics is offered at, with backend prometheus. It is open to whoever "
+            "reaches it."
+        ),
+    ),
+    cfg.PortOpt(
+        "prometheus_port",
+        default=9608,
+        help="Port that /metrics is offered at, with backend prometheus.",
+    ),
+    cfg.StrOpt(
         "agent_backend",
         default="noop",
         help="Where ramdisks send their metrics; told to them at look-up.",

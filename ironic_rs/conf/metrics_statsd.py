@@ -11,6 +11,16 @@ GROUP = cfg.OptGroup("metrics_statsd")
 
 OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
+        "statsd_host",
+        default="localhost",
+        help="Host of the statsd server that the conductor sends metrics to.",
+    ),
+    cfg.PortOpt(
+        "statsd_port",
+        default=8125,
+        help="UDP port of the statsd server that the conductor sends metrics to.",
+    ),
+    cfg.StrOpt(
         "agent_statsd_host",
         default="localhost",
         help="Host of the statsd server that ramdisks send metrics to.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,9 +63,17 @@ class Method:
 
 
 class Registry:
-    """The RPC methods of one conductor, by name."""
+    """The RPC methods of one conductor, by name.
 
-    def __init__(self, endpoints: Iterable[object] = ()) -> None:
+    :param timer: measures a call of the method of a name.
+    """
+
+    def __init__(
+        self,
+        endpoints: Iterable[object] = (),
+        timer: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
+    ) -> None:
+        self._timer = timer
         self._methods: dict[str, Method] = {}
         for endpoint in endpoints:
             self.add(endpoint)
@@ -115,7 +124,8 @@ class Registry:
                 f"Arguments of the RPC method '{name}' do not fit this conductor "
                 f"(RPC version {RPC_VERSION}): {exc}."
             ) from exc
-        result = method.handler(context, **given)
+        with self._timer(name):
+            result = method.handler(context, **given)
         if context.if_match is not None:
             raise RuntimeError(f"{name} does not look at the condition of its call")
         return result

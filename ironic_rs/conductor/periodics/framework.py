@@ -243,6 +243,11 @@ def for_each(
     return conductor.workers.each(items, one, count, stop=ends, patience=patience)
 
 
+def _timed(name: str) -> str:
+    """Return the name of the metric of a task; those of drivers have a class already."""
+    return name if "." in name else f"ConductorManager.{name}"
+
+
 class Scheduler:
     """Runs periodic tasks until stopped.
 
@@ -332,7 +337,8 @@ class Scheduler:
         admin_context().update_store()
         try:
             if not self._conductor.fence.tripped:
-                task.run(self._conductor)
+                with self._conductor.metrics.timer(_timed(task.name)):
+                    task.run(self._conductor)
         except errors.IronicError as exc:
             LOG.error("Periodic task %s failed: %s", task.name, exc)
         except Exception:

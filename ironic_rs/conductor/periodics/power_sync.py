@@ -100,6 +100,7 @@ class PowerSync:
                 **_QUIET,
             },
         )
+        conductor.metrics.gauge("ConductorManager.PowerSyncNodesCount", len(rows))
         known = {row["uuid"] for row in rows} | self._asked
         for gone in [uuid for uuid in self._suspects if uuid not in known]:
             self.failures.pop(gone, None)
@@ -167,7 +168,8 @@ class PowerSync:
         try:
             with conductor.tasks.view(context, node, purpose="power state sync") as task:
                 task.allow_reserved_pool = False
-                self._sync(task)
+                with conductor.metrics.timer("do_sync_power_state"):
+                    self._sync(task)
         except (errors.NodeLocked, errors.NodeNotFound) as exc:
             LOG.debug("Power sync: %s", exc)
         except errors.LockLost as exc:
@@ -329,6 +331,7 @@ def recover_power_failures(conductor: Conductor) -> None:
     Only maintenance that power sync has set (its fault) is ever cleared.
     """
     rows = my_rows(conductor, (), {"maintenance": True, "fault": states.FAULT_POWER, **_QUIET})
+    conductor.metrics.gauge("ConductorManager.PowerSyncRecoveryNodeCount", len(rows))
     context = admin_context()
 
     def visit(node: models.Node) -> None:

@@ -31,6 +31,7 @@ from ironic_rs.domain import errors, states
 from ironic_rs.drivers.base import INTERFACE_TYPES
 from ironic_rs.rpc.context import RequestContext, admin_context
 from ironic_rs.rpc.registry import Registry
+from ironic_rs.telemetry.metrics import Metrics
 from tests.harness.scripted import Kit, KitRegistry
 
 HOST = "host-1"
@@ -63,6 +64,7 @@ class World:
         self.stopping = threading.Event()
         self.fence = SelfFence(lambda: 0)
         self.news = News(HOST)
+        self.metrics = Metrics(CONF, HOST)
         self.workers = InlineWorkers()
         self.tasks = TaskManager(self)  # type: ignore[arg-type]
         self.allocating = LockBook()
