@@ -320,11 +320,22 @@ class Statements:
 
     def __init__(self) -> None:
         self.statements: list[str] = []
+        self.commits = 0
 
     @property
     def count(self) -> int:
         """Number of statements; BEGIN, COMMIT and PRAGMA are not counted."""
         return len(self.statements)
+
+    @property
+    def round_trips(self) -> int:
+        """Most messages to a server and back: the statements and the ends of transactions.
+
+        ``BEGIN`` goes with the first statement on MySQL and MariaDB, and a message of
+        its own on PostgreSQL is not counted.  A single idempotent statement is counted
+        with a ``COMMIT`` on SQLite, which servers do not need (:func:`writes_once`).
+        """
+        return self.count + self.commits
 
 
 @contextlib.contextmanager
@@ -336,12 +347,20 @@ def count_statements() -> Iterator[Statements]:
         if not statement.startswith(("BEGIN", "PRAGMA")):
             seen.statements.append(statement)
 
+    def end(connection: Any) -> None:
+        seen.commits += 1
+
     found = database()
-    targets = {found.autocommit, found.transactions}
-    for engine in targets:
-        event.listen(engine, "before_cursor_execute", record)
+    wanted: list[tuple[Engine, str, Callable[..., None]]] = [
+        (engine, "before_cursor_execute", record)
+        for engine in {found.autocommit, found.transactions}
+    ]
+    # A connection in autocommit sends no COMMIT.
+    wanted += [(found.transactions, name, end) for name in ("commit", "rollback")]
+    for target in wanted:
+        event.listen(*target)
     try:
         yield seen
     finally:
-        for engine in targets:
-            event.remove(engine, "before_cursor_execute", record)
+        for target in wanted:
+            event.remove(*target)

@@ -47,14 +47,19 @@ VERSION_MISMATCH = frozenset({"VERSION_MISMATCH", "CLEAN_VERSION_MISMATCH"})
 MAX_ANSWER = 256 * units.Mi
 CONNECT_TIMEOUT = 10.0
 _CHUNK = 256 * units.Ki
-#: Agents that connections are kept for; each keeps one or two.
-_MAX_SESSIONS = 256
+#: Agents that connections are kept for; each keeps one or two.  More than a conductor
+#: cleans at a time, or no connection would live from one heartbeat to the next.
+_MAX_SESSIONS = 2000
+#: An agent that was not spoken to for so long is gone: heartbeats come every one to
+#: three minutes.
+_MAX_IDLE = 600.0
 
 # The library logs paths with their query when it is asked for all it knows.
 for _name in ("urllib3.connectionpool", "urllib3.util.retry", "urllib3.poolmanager"):
     logging.getLogger(_name).addFilter(secrets.MaskingFilter())
 
-_sessions: OrderedDict[tuple[Any, ...], requests.Session] = OrderedDict()
+#: Sessions and when they were asked for, the longest unused first.
+_sessions: OrderedDict[tuple[Any, ...], tuple[requests.Session, float]] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -85,21 +90,36 @@ def _session(node: models.Node, url: str) -> requests.Session:
         # A new ramdisk at the same address has a new certificate.
         changed = os.stat(verify).st_mtime_ns if isinstance(verify, str) else 0
         key = (url, verify, changed, CONF.agent.tls_minimum_version, CONF.agent.tls_ciphers)
-    with _lock:
-        session = _sessions.get(key)
-        if session is not None:
-            _sessions.move_to_end(key)
-            return session
+    kept = _keep(key)
+    if kept is not None:
+        return kept
     session = requests.Session()
     # Agents are on the provisioning network: no proxy, no netrc.
     session.trust_env = False
     if url.startswith("https:"):
         tls = http.context(verify, CONF.agent.tls_minimum_version, CONF.agent.tls_ciphers)
         session.mount("https://", http.ContextAdapter(tls))
+    made = _keep(key, session)
+    assert made is not None
+    return made
+
+
+def _keep(key: tuple[Any, ...], made: requests.Session | None = None) -> requests.Session | None:
+    """Return the session of an agent, ``made`` when there is none; close those of old ones."""
+    now = time.monotonic()
+    closing = []
     with _lock:
-        session = _sessions.setdefault(key, session)
-        while len(_sessions) > _MAX_SESSIONS:
-            _sessions.popitem(last=False)[1].close()
+        session = _sessions.pop(key, (made, now))[0]
+        if session is not None:
+            _sessions[key] = (session, now)
+        while _sessions:
+            oldest, (unused, used_at) = next(iter(_sessions.items()))
+            if len(_sessions) <= _MAX_SESSIONS and now - used_at <= _MAX_IDLE:
+                break
+            del _sessions[oldest]
+            closing.append(unused)
+    for old in closing:
+        old.close()
     return session
 
 

@@ -45,6 +45,22 @@ def test_one_connection_is_kept_for_all_requests(agent):
     assert agent.connections == 1
 
 
+def test_connections_are_kept_to_many_agents_and_closed_when_they_are_gone(agent, monkeypatch):
+    def others(number):
+        for place in range(number):
+            client._session(kit.node(), f"http://192.0.2.1:{place + 1}")
+
+    AgentClient(node_of(agent)).commands()
+    others(1500)
+    AgentClient(node_of(agent)).commands()
+    assert agent.connections == 1
+    monkeypatch.setattr(client, "_MAX_IDLE", 0.0)
+    others(1)
+    assert len(client._sessions) == 1
+    AgentClient(node_of(agent)).commands()
+    assert agent.connections == 2
+
+
 def test_an_agent_that_never_called_is_not_reachable(config):
     with pytest.raises(errors.AgentConnectionFailed, match="has not called yet"):
         AgentClient(kit.node()).commands()
