@@ -25,7 +25,6 @@ from ironic_rs.api import (
     call,
     conditions,
     errors,
-    identity,
     microversions,
     middleware,
     notify,
@@ -33,6 +32,7 @@ from ironic_rs.api import (
 )
 from ironic_rs.api.routes import ROUTES
 from ironic_rs.domain.errors import IncorrectConfiguration, NotFound, Unauthorized
+from ironic_rs.httpd import identity
 from ironic_rs.rpc import transport
 from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.context import RequestContext

@@ -14,6 +14,7 @@ import orjson
 from oslo_config import cfg
 
 from ironic_rs.api import errors as api_errors
+from ironic_rs.httpd.documents import deeper_than
 
 _CHUNK = 64 * 1024
 # orjson turns integers beyond 64 bits into floats: bodies that may hold one are read
@@ -99,7 +100,7 @@ def parse(data: bytes, max_depth: int) -> Any:
         if "depth" in str(exc) or "recursion" in str(exc).lower():
             raise _too_deep(max_depth) from None
         raise api_errors.MalformedBody(f"The request body is not valid JSON: {exc}.") from None
-    if _deeper_than(value, max_depth):
+    if deeper_than(value, max_depth):
         raise _too_deep(max_depth)
     if _LONG_NUMBER.search(data) is not None:
         json.loads(data, parse_int=_check_integer)
@@ -118,20 +119,6 @@ def _too_deep(max_depth: int) -> api_errors.BodyTooDeep:
     return api_errors.BodyTooDeep(
         f"The JSON of the request body is nested deeper than the {max_depth} levels accepted."
     )
-
-
-def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(limit):
-        if not level:
-            return False
-        level = [
-            child
-            for container in level
-            for child in (container.values() if isinstance(container, dict) else container)
-            if isinstance(child, dict | list)
-        ]
-    return bool(level)
 
 
 def dump(value: Any) -> bytes:

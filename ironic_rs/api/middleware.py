@@ -8,29 +8,22 @@ Source: specification rest-api.md sections 1, 3 (form D), 4; operations.md secti
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
-import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
-import bcrypt
-import orjson
 import stevedore
-import webob.exc
 from oslo_config import cfg
 from oslo_context import context as oslo_context
-from oslo_middleware import basic_auth, request_id
-from oslo_middleware import exceptions as middleware_errors
+from oslo_middleware import request_id
 
 from ironic_rs.api import errors as api_errors
-from ironic_rs.api import identity, microversions
+from ironic_rs.api import microversions
 from ironic_rs.domain import errors, secrets
+from ironic_rs.httpd import identity
+from ironic_rs.httpd.basic_auth import BasicAuth
 
 LOG = logging.getLogger(__name__)
 REQUEST_LOG = logging.getLogger("ironic_rs.api.requests")
@@ -167,81 +160,19 @@ class _PublicOrToken:
         return self._app(environ, start_response)
 
 
-class BasicAuth:
-    """HTTP basic authentication against a file with bcrypt entries (RFC 7617).
-
-    The file is read for each request, so that changes of it count at once; a
-    password that was verified against an entry is not hashed again while that entry
-    stays as it is (a bcrypt check costs tens of milliseconds).
-
-    :raises IncorrectConfiguration: the file can not be read, or has other entries.
-    """
-
-    _REMEMBERED = 1024
+class _PublicOrPassword:
+    """HTTP basic authentication, except on the paths that need none."""
 
     def __init__(self, app: WSGIApplication, path: str) -> None:
         self._app = app
-        self._path = Path(path)
-        self._secret = os.urandom(32)
-        self._verified: dict[bytes, None] = {}
-        self._lock = threading.Lock()
-        try:
-            basic_auth.validate_auth_file(path)
-        except (middleware_errors.ConfigInvalid, webob.exc.HTTPBadRequest) as exc:
-            raise errors.IncorrectConfiguration(
-                error=f"[DEFAULT]http_basic_auth_user_file {path}: {exc}"
-            ) from exc
+        self._guarded = BasicAuth(app, path, "[DEFAULT]http_basic_auth_user_file")
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        identity.forget_identity(environ)
         environ[PUBLIC_MARK] = public = is_public(environ["PATH_INFO"])
         if not public:
-            try:
-                user, password = basic_auth.parse_token(basic_auth.parse_header(environ))
-                self._authenticate(user, password)
-            except webob.exc.HTTPException as exc:
-                return _refuse(exc, start_response)
-            environ["HTTP_X_USER"] = environ["HTTP_X_USER_NAME"] = user
+            return self._guarded(environ, start_response)
+        identity.forget_identity(environ)
         return self._app(environ, start_response)
-
-    def _authenticate(self, user: str, password: bytes) -> None:
-        entry = self._entry(user)
-        if entry is None:
-            raise webob.exc.HTTPUnauthorized()
-        _, crypted = basic_auth.parse_entry(entry)
-        key = hmac.digest(self._secret, b"\0".join((entry.encode(), password)), hashlib.sha256)
-        if key in self._verified:
-            return
-        if not bcrypt.checkpw(password[:72], crypted):
-            LOG.info("The password of user %s does not match", user)
-            raise webob.exc.HTTPUnauthorized()
-        with self._lock:
-            if len(self._verified) >= self._REMEMBERED:
-                self._verified.clear()
-            self._verified[key] = None
-
-    def _entry(self, user: str) -> str | None:
-        try:
-            with self._path.open(encoding="utf-8") as lines:
-                for line in lines:
-                    if line.startswith(f"{user}:"):
-                        return line.strip()
-        except OSError as exc:
-            LOG.error("The user file %s can not be read: %s", self._path, exc)
-            raise webob.exc.HTTPBadRequest("Problem reading auth file") from exc
-        LOG.info("User %s is not in the user file", ascii(user))
-        return None
-
-
-def _refuse(exc: webob.exc.HTTPException, start_response: StartResponse) -> Iterable[bytes]:
-    code = exc.status_int
-    message = exc.detail or ("Incorrect username or password" if code == 401 else exc.title)
-    body = orjson.dumps({"error": {"message": message, "code": code}})
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    if code == 401:
-        headers.append(("WWW-Authenticate", 'Basic realm="Baremetal API"'))
-    start_response(exc.status, headers)
-    return [body]
 
 
 def authentication(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
@@ -252,9 +183,9 @@ def authentication(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplicatio
     if conf.auth_strategy == "noauth":
         return _NoAuth(app)
     if conf.auth_strategy == "http_basic":
-        return BasicAuth(app, conf.http_basic_auth_user_file)
+        return _PublicOrPassword(app, conf.http_basic_auth_user_file)
     # Its libraries take megabytes: only who uses them pays.
-    from ironic_rs.api import tokens
+    from ironic_rs.httpd import tokens
 
     return _PublicOrToken(app, tokens.TokenAuth(app, conf))
 
@@ -266,9 +197,9 @@ def audited(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
     """
     if not conf.audit.enabled:
         return app
-    from ironic_rs.api import tokens
+    from ironic_rs.api import audit
 
-    return tokens.audited(app, conf)
+    return audit.audited(app, conf)
 
 
 def custom(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:

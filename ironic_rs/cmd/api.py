@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     if CONF.rpc_transport == "none":
         raise SystemExit(
             f"{NAME}: [DEFAULT]rpc_transport = none works inside one process only: run "
-            "ironic-rs, or set rpc_transport = oslo"
+            "ironic-rs, or set rpc_transport to oslo or json-rpc"
         )
     shared = prefork.inherited_socket()
     if shared is not None:

@@ -63,7 +63,8 @@ class Conductor:
     """
 
     def __init__(self, host: str | None = None, transport: Transport | None = None) -> None:
-        self.host = host or CONF.host
+        self._transport = transport or rpc_transport.get()
+        self.host = self._transport.identity(host or CONF.host)
         self.conductor_id: int | None = None
         self.stopping = threading.Event()
         self.fence = SelfFence(lambda: CONF.conductor.heartbeat_timeout)
@@ -74,7 +75,6 @@ class Conductor:
         self.allocating = LockBook()
         self.drivers = DriverRegistry(CONF)
         self.ring = HashRing()
-        self._transport = transport or rpc_transport.get()
         self.rpc = ConductorClient(self._transport, self.ring)
         self.registry = Registry(
             (endpoint(self) for endpoint in ENDPOINTS),

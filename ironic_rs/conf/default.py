@@ -305,7 +305,8 @@ OPTS: list[cfg.Opt] = [
         choices=["oslo", "json-rpc", "none"],
         help=(
             'How services call each other: "oslo" by the message broker of transport_url, '
-            '"none" inside one process, for ironic-rs alone.'
+            '"json-rpc" by HTTP as [json_rpc] says, "none" inside one process, for ironic-rs '
+            "alone."
         ),
     ),
     cfg.BoolOpt(

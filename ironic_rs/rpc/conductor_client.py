@@ -323,7 +323,7 @@ class ConductorClient(RecordCalls):
         """
         version = {"clean": "1.27", "deploy": "1.45", "service": "1.60"}[kind]
         self._transport.cast(
-            CONF.host,
+            self._transport.identity(CONF.host),
             f"continue_node_{kind}",
             {"node_id": field(node, "uuid")},
             context,

@@ -150,7 +150,7 @@ class MessagingTransport(Transport):
         version: str = "1.0",
         timeout: float | None = None,
     ) -> Any:
-        self._check_version(method, version)
+        versions.check(self._conf, method, version)
         self._connect(method)
         wait = self._conf.rpc_response_timeout if timeout is None else timeout
         client = self._client.prepare(server=host, version=version, timeout=wait)
@@ -174,7 +174,7 @@ class MessagingTransport(Transport):
         *,
         version: str = "1.0",
     ) -> None:
-        self._check_version(method, version)
+        versions.check(self._conf, method, version)
         client = self._client.prepare(server=host, version=version)
         try:
             client.cast(context.to_dict(), method, **arguments)
@@ -193,16 +193,6 @@ class MessagingTransport(Transport):
         self._closed = True
         if self._connected.is_set():
             self._transport.cleanup()
-
-    def _check_version(self, method: str, version: str) -> None:
-        highest = versions.cap(self._conf)
-        if not versions.fits(version, highest):
-            raise errors.IncorrectConfiguration(
-                error=(
-                    f"the RPC method '{method}' needs version {version}, and "
-                    f"[DEFAULT]pin_release_version allows {highest}"
-                )
-            )
 
     def _connect(self, method: str) -> None:
         """Wait for the first connection, for a short while.

@@ -1,8 +1,8 @@
 """One interface to call conductors, whatever carries the call.
 
 ``[DEFAULT]rpc_transport`` alone decides: ``oslo`` is the message bus of
-``transport_url``, ``none`` is direct dispatch inside this process.  No code
-outside ``rpc/`` knows which.
+``transport_url``, ``json-rpc`` is HTTP from service to service, ``none`` is direct
+dispatch inside this process.  No code outside ``rpc/`` knows which.
 
 Source: specification conductor.md section 1.1.
 """
@@ -17,7 +17,6 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_rs.conf import CONF
-from ironic_rs.domain import errors
 from ironic_rs.rpc.context import RequestContext
 from ironic_rs.rpc.registry import Registry
 
@@ -48,6 +47,13 @@ class Transport(ABC):
     Arguments and results are plain JSON values.
     """
 
+    def identity(self, host: str) -> str:
+        """Return the one name of a conductor: in its locks, its row and its address (W28).
+
+        :param host: ``[DEFAULT]host``.
+        """
+        return host
+
     @abstractmethod
     def call(
         self,
@@ -61,7 +67,7 @@ class Transport(ABC):
     ) -> Any:
         """Run a method on a conductor and return its result.
 
-        :param host: host name of the conductor.
+        :param host: name of the conductor.
         :param version: lowest RPC version that the server must speak.
         :param timeout: seconds; default ``rpc_response_timeout``.
         :raises IronicError: what the method raised there, by class name.
@@ -99,7 +105,7 @@ _current: Transport | None = None
 def get() -> Transport:
     """Return the transport of this process, made at the first call.
 
-    :raises IncorrectConfiguration: ``[DEFAULT]rpc_transport`` cannot be used.
+    :raises IncorrectConfiguration: its options cannot be used.
     """
     global _current
     with _lock:
@@ -130,10 +136,10 @@ def _create() -> Transport:
         from ironic_rs.rpc.direct import DirectTransport
 
         return DirectTransport()
-    if kind == "oslo":
-        from ironic_rs.rpc.messaging import MessagingTransport
+    if kind == "json-rpc":
+        from ironic_rs.rpc.json_client import JsonRpcTransport
 
-        return MessagingTransport(CONF)
-    raise errors.IncorrectConfiguration(
-        error=f"[DEFAULT]rpc_transport = {kind} is not offered; use oslo, or none in one process"
-    )
+        return JsonRpcTransport(CONF)
+    from ironic_rs.rpc.messaging import MessagingTransport
+
+    return MessagingTransport(CONF)

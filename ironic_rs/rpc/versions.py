@@ -52,3 +52,18 @@ def fits(version: str, highest: str) -> bool:
     """Tell whether ``version`` is not above ``highest`` (same major)."""
     asked, allowed = version_tuple(version), version_tuple(highest)
     return asked[0] == allowed[0] and asked <= allowed
+
+
+def check(conf: cfg.ConfigOpts, method: str, version: str) -> None:
+    """Refuse a call that the pin does not allow.
+
+    :raises IncorrectConfiguration: pinned to a release without it.
+    """
+    highest = cap(conf)
+    if not fits(version, highest):
+        raise errors.IncorrectConfiguration(
+            error=(
+                f"the RPC method '{method}' needs version {version}, and "
+                f"[DEFAULT]pin_release_version allows {highest}"
+            )
+        )

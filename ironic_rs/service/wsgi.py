@@ -2,47 +2,40 @@
 
 One process serves from a pool of threads; several processes may serve one
 listening socket, which the first of them opens (:func:`listen`) and hands on.
-The server underneath is cheroot; docs/wsgi-server.md says why and what was
-measured.
 
 Source: specification rest-api.md section 1, operations.md section 1.
 """
 
 from __future__ import annotations
 
-import contextlib
-import datetime
-import logging
-import os
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
 
-from cheroot import connections, wsgi
-from cheroot.makefile import MakeFile
-from cheroot.server import HTTPServer
-from cheroot.ssl import Adapter
 from oslo_config import cfg
 
-from ironic_rs.domain import errors
-
-LOG = logging.getLogger(__name__)
-
-WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+from ironic_rs.httpd import server
+from ironic_rs.httpd.server import Listener, WSGIApplication
 
 #: Threads of one process.  Most requests wait (for SQL or for a conductor) more
 #: than they compute.
 THREADS = 32
-#: Connections that the kernel keeps while all threads are busy.
-BACKLOG = 1024
-#: Seconds after which an idle connection is closed, and a stalled request given up.
-IDLE_TIMEOUT = 30
-MAX_HEADER_BYTES = 64 * 1024
 
-_TLS_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+def _listener(conf: cfg.ConfigOpts) -> Listener:
+    options = conf.api
+    return Listener(
+        what="The API",
+        section="api",
+        host=options.host_ip,
+        port=options.port,
+        unix_socket=options.unix_socket,
+        unix_socket_mode=options.unix_socket_mode,
+        tls="enable_ssl_api" if options.enable_ssl_api else None,
+        tls_minimum=options.server_tls_minimum_version,
+        tls_ciphers=options.server_tls_ciphers,
+        cert_file=options.cert_file,
+        key_file=options.key_file,
+    )
 
 
 def listen(conf: cfg.ConfigOpts) -> socket.socket:
@@ -51,39 +44,7 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
     :returns: a bound and listening socket, inheritable by no other program.
     :raises ConfigInvalid: the address can not be used; the text says why.
     """
-    if conf.api.unix_socket:
-        return _listen_unix(Path(conf.api.unix_socket), conf.api.unix_socket_mode)
-    host, port = conf.api.host_ip, conf.api.port
-    try:
-        family, kind, proto, _name, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, proto)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6 and host == "::":
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        sock.bind(address)
-        sock.listen(BACKLOG)
-    except OSError as exc:
-        raise errors.ConfigInvalid(
-            f"Cannot listen on [api]host_ip {host}, port {port}: {exc.strerror or exc}."
-        ) from exc
-    return sock
-
-
-def _listen_unix(path: Path, mode: int | None) -> socket.socket:
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_socket():
-                path.unlink()
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.bind(str(path))
-        if mode is not None:
-            path.chmod(mode)
-        sock.listen(BACKLOG)
-    except OSError as exc:
-        raise errors.ConfigInvalid(f"Cannot listen on [api]unix_socket {path}: {exc}.") from exc
-    return sock
+    return server.listen(_listener(conf))
 
 
 def tls_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:
@@ -91,122 +52,11 @@ def tls_context(conf: cfg.ConfigOpts) -> ssl.SSLContext | None:
 
     :raises ConfigInvalid: certificate, key or ciphers can not be used.
     """
-    if not conf.api.enable_ssl_api:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = _TLS_VERSIONS[conf.api.server_tls_minimum_version]
-    if not conf.api.cert_file:
-        raise errors.ConfigInvalid("[api]enable_ssl_api needs [api]cert_file and [api]key_file.")
-    _check_certificate(conf.api.cert_file)
-    try:
-        context.load_cert_chain(conf.api.cert_file, conf.api.key_file)
-        if conf.api.server_tls_ciphers:
-            context.set_ciphers(conf.api.server_tls_ciphers)
-    except (OSError, ssl.SSLError) as exc:
-        raise errors.ConfigInvalid(
-            f"TLS of the API can not be set up from [api]cert_file {conf.api.cert_file}, "
-            f"key_file {conf.api.key_file}, server_tls_ciphers: {exc}."
-        ) from exc
-    return context
+    return server.tls_context(_listener(conf))
 
 
-def _check_certificate(path: str) -> None:
-    """Refuse a certificate that every client would refuse.
-
-    :raises ConfigInvalid: not readable, no certificate, expired, or not valid yet.
-    """
-    # Eight megabytes that nobody needs without TLS.
-    from cryptography import x509
-
-    try:
-        certificate = x509.load_pem_x509_certificate(Path(path).read_bytes())
-    except (OSError, ValueError) as exc:
-        raise errors.ConfigInvalid(
-            f"[api]cert_file {path} can not be used: {getattr(exc, 'strerror', None) or exc}."
-        ) from exc
-    now = datetime.datetime.now(datetime.UTC)
-    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not begins <= now <= ends:
-        raise errors.ConfigInvalid(
-            f"The certificate of [api]cert_file {path} is valid from {begins:%Y-%m-%d %H:%M} to "
-            f"{ends:%Y-%m-%d %H:%M} UTC, not now: no client would accept it."
-        )
-
-
-class _TlsAdapter(Adapter):
-    """TLS whose handshake happens in the worker thread that reads the request.
-
-    cheroot's own adapter shakes hands in the thread that accepts connections: one
-    silent client would stop everybody else.
-    """
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        super().__init__(None, None)
-        self.context = context
-
-    def bind(self, sock: socket.socket) -> socket.socket:
-        return sock
-
-    def wrap(self, sock: socket.socket) -> tuple[socket.socket, dict[str, str]]:
-        wrapped = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        return wrapped, self.get_environ()
-
-    def get_environ(self) -> dict[str, str]:
-        return {"wsgi.url_scheme": "https", "HTTPS": "on"}
-
-    def makefile(self, sock: socket.socket, mode: str = "r", bufsize: int = -1) -> Any:
-        return MakeFile(sock, mode, bufsize)
-
-
-class _Server(wsgi.Server):
-    """cheroot on a socket that is given, possibly shared with other processes."""
-
-    keep_alive_conn_limit = 10_000
-    max_request_header_size = MAX_HEADER_BYTES
-
-    def __init__(
-        self, sock: socket.socket, app: WSGIApplication, tls: ssl.SSLContext | None
-    ) -> None:
-        super().__init__(
-            sock.getsockname()[:2] if sock.family != socket.AF_UNIX else sock.getsockname(),
-            app,
-            numthreads=THREADS,
-            max=THREADS,
-            server_name="ironic-rs",
-            request_queue_size=BACKLOG,
-            timeout=IDLE_TIMEOUT,
-        )
-        self._given = sock
-        if tls is not None:
-            self.ssl_adapter = _TlsAdapter(tls)
-
-    def prepare(self) -> None:
-        self._interrupt = None
-        self.software = f"{self.version} Server"
-        self.socket = self._given
-        # Another process may take the connection that woke this one up: accepting
-        # must never wait.
-        self.socket.setblocking(False)
-        if self.socket.family != socket.AF_UNIX:
-            # Inherited by connections: head and body of an answer are two writes.
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connections = connections.ConnectionManager(self)
-        self.requests.start()
-        self.ready = True
-
-    def process_conn(self, conn: Any) -> None:
-        if conn.last_used is None:
-            # A new connection gets a thread when it sends something, not before.
-            self.put_conn(conn)
-            return
-        super().process_conn(conn)
-
-    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
-        LOG.log(level, "http server: %s", msg, exc_info=traceback and level >= logging.ERROR)
-
-
-class WsgiServer:
-    """Serves one WSGI application in background threads of this process.
+class WsgiServer(server.HttpServer):
+    """Serves the API in background threads of this process.
 
     :param app: the application.
     :param conf: configuration with the group ``[api]``.
@@ -216,69 +66,4 @@ class WsgiServer:
     def __init__(
         self, app: WSGIApplication, conf: cfg.ConfigOpts, sock: socket.socket | None = None
     ) -> None:
-        self._tls = tls_context(conf)
-        self._socket = sock if sock is not None else listen(conf)
-        self._owns_unix_socket = sock is None and self._socket.family == socket.AF_UNIX
-        self._address = self._socket.getsockname()
-        self._server: HTTPServer = _Server(self._socket, app, self._tls)
-        self._ready = threading.Event()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="api-http", daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where the server listens, e.g. ``http://127.0.0.1:6385``."""
-        if self._socket.family == socket.AF_UNIX:
-            return f"unix:{self._address}"
-        host, port = self._address[:2]
-        host = f"[{host}]" if ":" in host else host
-        return f"{'https' if self._tls else 'http'}://{host}:{port}"
-
-    def start(self) -> None:
-        """Serve from now on; returns when requests are accepted."""
-        self._thread.start()
-        self._ready.wait()
-        LOG.info("The API listens on %s", self.url)
-
-    @property
-    def serving(self) -> bool:
-        """Whether requests are accepted."""
-        return self._thread.is_alive() and not self._stopped.is_set()
-
-    def stop(self, timeout: float = 60) -> bool:
-        """Stop accepting, let running requests end, close; idempotent.
-
-        :param timeout: seconds that running requests get.
-        :returns: False when some were given up.
-        """
-        if self._stopped.is_set():
-            return True
-        self._server.shutdown_timeout = max(1, round(timeout))
-        # cheroot waits without end for a thread that does not give in; we do not.
-        closer = threading.Thread(target=self._server.stop, name="api-http-stop", daemon=True)
-        closer.start()
-        closer.join(timeout + 2)
-        done = not closer.is_alive()
-        if not done:
-            LOG.warning("Requests still running after %s seconds are given up", timeout)
-        if self._owns_unix_socket:
-            with contextlib.suppress(OSError):
-                os.unlink(self._address)
-        self._stopped.set()
-        return done
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block until the server has stopped.
-
-        :returns: False when ``timeout`` seconds passed first.
-        """
-        return self._stopped.wait(timeout)
-
-    def _serve(self) -> None:
-        # Threads made here are daemons as this one is: a stuck request can not keep
-        # the process from ending.
-        try:
-            self._server.prepare()
-        finally:
-            self._ready.set()
-        self._server.serve()
+        super().__init__(app, _listener(conf), threads=THREADS, sock=sock)

@@ -310,6 +310,10 @@ class Cluster:
         body = {"target": target, **more}
         self.send("PUT", f"/v1/nodes/{ident}/states/provision", body, expect=202)
 
+    def wait_power(self, ident: str, state: str) -> None:
+        """Wait until the node shows a power state."""
+        wait_until(lambda: self.node(ident)["power_state"] == state, f"{ident} is in {state}")
+
     def wait_state(self, ident: str, *wanted: str, timeout: float = 120) -> dict[str, Any]:
         """Wait until the node is in one of the states and nobody holds it."""
         seen: dict[str, Any] = {}

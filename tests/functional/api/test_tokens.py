@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ironic_rs.api import app
+from ironic_rs.api import app, audit
 from ironic_rs.api.call import Services
 from ironic_rs.domain import errors
 from ironic_rs.rpc.direct import DirectTransport
@@ -17,6 +17,10 @@ from tests.functional.api.conftest import services_over
 from tests.functional.api.harness import Client
 from tests.harness import keystone as keystones
 from tests.harness.keystone import Keystone, token
+
+AUDIT = "audit_middleware_notifications"
+#: Registered by the library that this one loads.
+assert audit
 
 
 @pytest.fixture
@@ -275,7 +279,7 @@ def audit_map(conf: Any, tmp_path: Path) -> Path:
     path.write_text(sample.read_text())
     conf.set_override("enabled", True, group="audit")
     conf.set_override("audit_map_file", str(path), group="audit")
-    conf.set_override("use_oslo_messaging", False, group="audit_middleware_notifications")
+    conf.set_override("use_oslo_messaging", False, group=AUDIT)
     return path
 
 
@@ -343,7 +347,7 @@ def test_audit_does_not_believe_names_that_nobody_checked(
 def test_audit_sends_events_over_oslo_messaging_by_default(
     conf: Any, audit_map: Path, services: Services, caplog: pytest.LogCaptureFixture
 ) -> None:
-    group = "audit_middleware_notifications"
+    group = AUDIT
     conf.clear_override("use_oslo_messaging", group=group)
     conf.set_override("driver", "log", group=group)
     client = Client(app.build(services))

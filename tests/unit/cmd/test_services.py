@@ -51,13 +51,6 @@ def test_conductor_alone_needs_a_bus(tmp_path: Path) -> None:
     assert "rpc_transport = none works inside one process only" in done.stderr
 
 
-def test_transport_that_is_not_offered(tmp_path: Path) -> None:
-    done = run(tmp_path, "conductor", transport="json-rpc")
-    assert done.returncode == 1
-    assert "json-rpc is not offered" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(
     ("types", "text"),
     [("fake-hardware", "run the database upgrade first"), ("typo", "typo")],

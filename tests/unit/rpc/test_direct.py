@@ -242,6 +242,3 @@ def test_configuration_chooses_the_transport() -> None:
         assert rpc_transport.get() is not first
     finally:
         rpc_transport.reset()
-    CONF.set_override("rpc_transport", "json-rpc")
-    with pytest.raises(errors.IncorrectConfiguration, match="json-rpc is not offered"):
-        rpc_transport.get()

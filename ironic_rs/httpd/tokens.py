@@ -1,9 +1,8 @@
-"""``auth_strategy = keystone``: tokens checked by keystonemiddleware, and its audit.
+"""Tokens of callers, checked by keystonemiddleware.
 
-The options are those of ``[keystone_authtoken]`` and
-``[audit_middleware_notifications]``, read from our configuration.
+The options are those of ``[keystone_authtoken]``, read from our configuration.
 
-Source: specification rest-api.md sections 1 (order of middleware), 3 (form E), 4.
+Source: specification rest-api.md sections 3 (form E) and 4.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ import orjson
 import webob
 import webob.exc
 from keystoneauth1 import loading
-from keystonemiddleware import audit, auth_token
+from keystonemiddleware import auth_token
 from oslo_config import cfg
 
-from ironic_rs.api import identity
 from ironic_rs.domain import errors
+from ironic_rs.httpd import identity
 
 LOG = logging.getLogger(__name__)
 
@@ -99,23 +98,3 @@ def _unavailable() -> webob.exc.HTTPServiceUnavailable:
         charset="UTF-8",
         headers=[("Retry-After", "5")],
     )
-
-
-def audited(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
-    """Wrap the application in the audit of ``[audit]``.
-
-    :raises IncorrectConfiguration: the map or the notifier can not be used.
-    """
-    options = conf.audit
-    more = {"ignore_req_list": options.ignore_req_list} if options.ignore_req_list else {}
-    try:
-        wrapped: WSGIApplication = audit.AuditMiddleware(
-            app, oslo_config_config=conf, audit_map_file=options.audit_map_file, **more
-        )
-    except Exception as exc:
-        # The map is read here and the notifier loaded, by libraries with their own errors.
-        raise errors.IncorrectConfiguration(
-            error=f"[audit] enabled, but it can not start with audit_map_file "
-            f"{options.audit_map_file}: {exc}"
-        ) from exc
-    return wrapped

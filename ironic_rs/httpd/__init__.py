@@ -1,0 +1,1 @@
+"""Serving HTTP: listening sockets, TLS, threads, and who a caller is."""
