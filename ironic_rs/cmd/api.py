@@ -49,6 +49,9 @@ class ApiProcess:
     def keep_registered(self) -> None:
         """Nothing is registered."""
 
+    def reloaded(self) -> None:
+        """Options are read where they are needed."""
+
     def healthy(self) -> bool:
         """Tell whether requests are accepted."""
         return self._server.serving

@@ -48,6 +48,10 @@ class ConductorProcess:
         """The coming stop is a planned restart."""
         self.conductor.keep_registered()
 
+    def reloaded(self) -> None:
+        """Let the conductor look at its options again."""
+        self.conductor.reloaded()
+
     def healthy(self) -> bool:
         """Tell whether the conductor works."""
         return self.conductor.healthy()

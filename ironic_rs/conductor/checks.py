@@ -40,6 +40,12 @@ def doubts(conf: cfg.ConfigOpts, *, split: bool) -> list[str]:
             "[database]connection is SQLite, which serves one host only; several processes "
             "need MySQL, MariaDB or PostgreSQL"
         )
+    if group.check_provision_state_interval == 0:
+        found.append(
+            "[conductor]check_provision_state_interval = 0 turns off not only the time-outs of "
+            "deployment, cleaning, servicing and inspection: nodes of a conductor that died "
+            "stay locked, and work that lost its conductor is not failed"
+        )
     for option in _CALLBACK_TIMEOUTS:
         timeout = getattr(group, option)
         if 0 < timeout <= group.max_conductor_wait_step_seconds:

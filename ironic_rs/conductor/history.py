@@ -39,7 +39,8 @@ def record(
     """Write a history record of ``node`` as it is now.
 
     An error also becomes ``node.last_error`` (in memory; the caller saves), even
-    when ``[conductor]node_history`` is off.  An empty text does nothing.
+    when ``[conductor]node_history`` is off or ``node_history_max_entries`` is 0.  An
+    empty text does nothing.
 
     :param event_type: kind of the flow: ``deploying``, ``cleaning``, ``power``, ...
     :param user: who asked; default is the user of the context.
@@ -48,7 +49,7 @@ def record(
         return
     if error:
         node.last_error = truncate_error(event)
-    if not CONF.conductor.node_history:
+    if not CONF.conductor.node_history or CONF.conductor.node_history_max_entries <= 0:
         return
     values = {
         "node_id": node.id,

@@ -16,8 +16,9 @@ from ironic_rs.conductor.flows.hooks import TaskFlows
 from ironic_rs.conductor.keepalive import KeepAlive
 from ironic_rs.conductor.lockbook import LockBook
 from ironic_rs.conductor.news import News
-from ironic_rs.conductor.periodics import framework, tasks
+from ironic_rs.conductor.periodics import tasks
 from ironic_rs.conductor.periodics.allocations import check_orphan_allocations
+from ironic_rs.conductor.periodics.scheduler import Scheduler
 from ironic_rs.conductor.task import Task, TaskManager
 from ironic_rs.conductor.workers import WorkerPools
 from ironic_rs.conf import CONF
@@ -81,7 +82,7 @@ class Conductor:
             lambda name: self.metrics.timer(f"ConductorManager.{name}"),
         )
         self.keepalive = KeepAlive(self.host, self.fence, self._is_online, self._register)
-        self.periodics: framework.Scheduler | None = None
+        self.periodics: Scheduler | None = None
         self._server: RpcServer | None = None
         self._keep_registered = False
         self._registered = False
@@ -103,7 +104,7 @@ class Conductor:
         # A bad file is found now, not by the first inspection.
         builtin.load()
         recovery.free_own_locks(self)
-        self.periodics = framework.Scheduler(self, tasks.collect(self))
+        self.periodics = Scheduler(self, tasks.collect(self))
         self._server = self._transport.serve(self.host, self.registry)
         # Before the registration: from then on requests are routed here.
         self._server.start()
@@ -176,6 +177,11 @@ class Conductor:
         if self.stopping.is_set() or self.periodics is None or not self.periodics.started:
             return True
         return self.keepalive.alive and self.periodics.silence < _STUCK_SECONDS
+
+    def reloaded(self) -> None:
+        """Take over changed options, and log how the periodic tasks are doing."""
+        if self.periodics is not None and self.periodics.started:
+            self.periodics.reload()
 
     # Stop
 

@@ -38,6 +38,7 @@ from ironic_rs.conf import (
     oslo_policy,
     pxe,
     redfish,
+    sensor_data,
     service_catalog,
 )
 
@@ -73,6 +74,7 @@ MODULES = (
     notifications,
     pxe,
     redfish,
+    sensor_data,
     service_catalog,
 )
 

@@ -54,8 +54,10 @@ OPTS: list[cfg.Opt] = [
         default=60,
         min=0,
         help=(
-            "Seconds between two checks for nodes that wait too long for their ramdisk and for "
-            "locks of dead conductors; 0 turns them off."
+            "Seconds between two checks for nodes that wait too long for their ramdisk (in "
+            "deployment, cleaning, servicing and inspection), for locks of dead conductors, and "
+            "for work that lost its conductor. 0 turns all of these off: a node whose conductor "
+            "died stays locked until a conductor of that name starts again."
         ),
     ),
     cfg.BoolOpt(
@@ -101,7 +103,25 @@ OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         "periodic_max_workers",
         default=8,
-        help="How many nodes one run of a periodic task may start work on.",
+        help="How many nodes one periodic task works on at the same time.",
+    ),
+    cfg.IntOpt(
+        "check_rescue_state_interval",
+        default=60,
+        min=1,
+        help=(
+            "Seconds between two checks for nodes that wait too long for their rescue ramdisk. "
+            "rescue_callback_timeout = 0 turns them off."
+        ),
+    ),
+    cfg.IntOpt(
+        "cache_clean_up_interval",
+        default=3600,
+        min=0,
+        help=(
+            "Seconds between two looks for cached images that are too old or too many; 0 turns "
+            "them off, and the caches are cleaned up only when there is no room for a new image."
+        ),
     ),
     cfg.IntOpt(
         "check_allocations_interval",
@@ -201,6 +221,21 @@ OPTS: list[cfg.Opt] = [
         default=1800,
         min=0,
         help=("Seconds that a servicing waits for the ramdisk before it fails; 0 waits for ever."),
+    ),
+    cfg.IntOpt(
+        "rescue_callback_timeout",
+        default=1800,
+        min=0,
+        help="Seconds that a rescue waits for the ramdisk before it fails; 0 waits for ever.",
+    ),
+    cfg.IntOpt(
+        "inspect_wait_timeout",
+        default=1800,
+        min=0,
+        help=(
+            "Seconds that an inspection waits for what the ramdisk finds before it fails; 0 "
+            "waits for ever."
+        ),
     ),
     cfg.IntOpt(
         "soft_power_off_timeout",
@@ -311,6 +346,65 @@ OPTS: list[cfg.Opt] = [
         default=True,
         mutable=True,
         help="Keep a history of what went wrong on each node.",
+    ),
+    cfg.IntOpt(
+        "node_history_max_entries",
+        default=300,
+        min=0,
+        mutable=True,
+        help=(
+            "How many entries the history of a node keeps, those of the last "
+            "node_history_minimum_days not counted. 0 records none, and removes none."
+        ),
+    ),
+    cfg.IntOpt(
+        "node_history_minimum_days",
+        default=0,
+        min=0,
+        mutable=True,
+        help="Entries of a node's history that are younger than so many days are always kept.",
+    ),
+    cfg.IntOpt(
+        "node_history_cleanup_interval",
+        default=86400,
+        min=0,
+        help=(
+            "Seconds between two removals of the entries of nodes' histories that are more than "
+            "node_history_max_entries; 0 turns them off."
+        ),
+    ),
+    cfg.IntOpt(
+        "node_history_cleanup_batch_count",
+        default=1000,
+        min=0,
+        help=(
+            "How many entries of histories are removed by one statement, about: all that one "
+            "node has too many are removed together. 0 turns the removal off."
+        ),
+    ),
+    cfg.IntOpt(
+        "conductor_cleanup_interval",
+        default=86400,
+        min=0,
+        help="Seconds between two removals of conductors that are gone; 0 turns them off.",
+    ),
+    cfg.IntOpt(
+        "conductor_cleanup_timeout",
+        default=1209600,
+        min=60,
+        mutable=True,
+        help=(
+            "Seconds without a sign of life after which a conductor counts as gone and is "
+            "removed from the list, once it holds no node. Must be at least 3 times "
+            "heartbeat_timeout, else none is removed."
+        ),
+    ),
+    cfg.IntOpt(
+        "conductor_cleanup_batch_size",
+        default=50,
+        min=1,
+        mutable=True,
+        help="Most conductors that are removed at a time.",
     ),
     cfg.MultiOpt(
         "verify_step_priority_override",

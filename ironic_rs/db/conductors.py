@@ -230,34 +230,48 @@ def fresh_ids() -> Select[tuple[int]]:
 
 
 @session.reads
-def stale_hosts(connection: Connection, seconds: int, limit: int) -> list[str]:
-    """Names of at most ``limit`` conductors without a heartbeat for so many seconds."""
+def stale(connection: Connection, seconds: int, limit: int) -> list[tuple[str, int]]:
+    """(name, nodes that it holds) of conductors without a heartbeat for so many seconds.
+
+    At most ``limit``, those that hold nothing first, then the longest silent ones.
+    """
+    held = (
+        sa.select(sa.func.count(_nodes.c.id))
+        .where(_nodes.c.reservation == _conductors.c.hostname)
+        .scalar_subquery()
+        .label("held")
+    )
     rows = connection.execute(
-        sa.select(_conductors.c.hostname)
+        sa.select(_conductors.c.hostname, held)
         .where(_conductors.c.updated_at < seconds_ago(seconds))
-        .order_by(_conductors.c.updated_at)
+        .order_by(held, _conductors.c.updated_at)
         .limit(limit)
     )
-    return [row.hostname for row in rows]
+    return [(row.hostname, row.held) for row in rows]
 
 
 @session.writes
-def destroy(connection: Connection, hostname: str) -> None:
-    """Delete a conductor: its locks, pending power actions, affinities and rows.
+def destroy(connection: Connection, hostname: str, seconds: int) -> bool:
+    """Delete a conductor that is gone: its affinities and its rows, in one transaction.
 
-    :raises ConductorNotFound: not registered.
+    :param seconds: how long there must have been no heartbeat.
+    :returns: False when it is back, holds a node, or is deleted already.
     """
     found = connection.execute(
-        sa.select(_conductors.c.id).where(_conductors.c.hostname == hostname)
+        sa.select(_conductors.c.id)
+        .where(_conductors.c.hostname == hostname, _conductors.c.updated_at < seconds_ago(seconds))
+        .with_for_update()
     ).one_or_none()
     if found is None:
-        raise errors.ConductorNotFound(conductor=hostname)
-    held = sa.update(_nodes).where(_nodes.c.reservation == hostname)
-    connection.execute(held.values(reservation=None, target_power_state=None))
+        return False
+    held = sa.select(_nodes.c.id).where(_nodes.c.reservation == hostname).limit(1)
+    if connection.execute(held).first() is not None:
+        return False
     connection.execute(
         sa.update(_nodes)
         .where(_nodes.c.conductor_affinity == found.id)
-        .values(conductor_affinity=None)
+        .values(conductor_affinity=None, updated_at=_nodes.c.updated_at)
     )
     connection.execute(sa.delete(_interfaces).where(_interfaces.c.conductor_id == found.id))
     connection.execute(sa.delete(_conductors).where(_conductors.c.id == found.id))
+    return True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, RowMapping
 
 from ironic_rs.db import integrity, models, session, values
 from ironic_rs.db.base import table
@@ -62,57 +62,69 @@ def create(connection: Connection, given: Mapping[str, Any]) -> str:
     return str(row["uuid"])
 
 
+#: Rows that one statement names.
+_CHUNK = 1000
+
+
+def _old_enough(days: int) -> ColumnElement[bool]:
+    return _history.c.created_at < seconds_ago(days * 86400) if days > 0 else sa.true()
+
+
 @session.reads
-def _overfull(
-    connection: Connection, conductor_id: int, keep: int, days: int
-) -> list[tuple[int, int]]:
-    """(node id, number of entries to delete) of nodes of a conductor, or of none."""
+def overfull(connection: Connection, *, keep: int, days: int) -> Sequence[RowMapping]:
+    """Nodes with more than ``keep`` entries that are older than ``days`` (0: of any age).
+
+    :returns: node_id, excess, and what the ring needs: uuid, driver, conductor_group.
+    """
     number = sa.func.count(_history.c.id)
-    where = [
-        sa.or_(_nodes.c.conductor_affinity == conductor_id, _nodes.c.conductor_affinity.is_(None))
-    ]
-    if days > 0:
-        where.append(_history.c.created_at < seconds_ago(days * 86400))
-    rows = connection.execute(
-        sa.select(_history.c.node_id, number)
-        .select_from(_history.join(_nodes, _nodes.c.id == _history.c.node_id))
-        .where(*where)
+    full = (
+        sa.select(_history.c.node_id, (number - keep).label("excess"))
+        .where(_old_enough(days))
         .group_by(_history.c.node_id)
         .having(number > keep)
+        .subquery()
     )
-    return [(node_id, count - keep) for node_id, count in rows]
-
-
-@session.writes
-def _delete_oldest(connection: Connection, node_id: int, number: int) -> int:
-    mine = _history.c.node_id == node_id
-    last = connection.execute(
-        sa.select(_history.c.created_at, _history.c.id)
-        .where(mine)
-        .order_by(_history.c.created_at, _history.c.id)
-        .offset(number - 1)
-        .limit(1)
-    ).one_or_none()
-    if last is None:
-        return 0
-    at, last_id = last
-    older = sa.or_(
-        _history.c.created_at < at, sa.and_(_history.c.created_at == at, _history.c.id <= last_id)
+    return (
+        connection.execute(
+            sa.select(
+                full.c.node_id,
+                full.c.excess,
+                _nodes.c.uuid,
+                _nodes.c.driver,
+                _nodes.c.conductor_group,
+            ).select_from(full.join(_nodes, _nodes.c.id == full.c.node_id))
+        )
+        .mappings()
+        .all()
     )
-    return connection.execute(sa.delete(_history).where(mine, older)).rowcount
 
 
-def purge(conductor_id: int, *, keep: int, days: int, batch: int) -> int:
-    """Delete old entries of the nodes of a conductor and of nodes that are nobody's.
+@session.reads
+def _excess(connection: Connection, node_ids: Sequence[int], keep: int, days: int) -> list[int]:
+    newest_first = sa.func.row_number().over(
+        partition_by=_history.c.node_id,
+        order_by=(_history.c.created_at.desc(), _history.c.id.desc()),
+    )
+    ranked = (
+        sa.select(_history.c.id, newest_first.label("place"))
+        .where(_history.c.node_id.in_(node_ids), _old_enough(days))
+        .subquery()
+    )
+    return list(connection.execute(sa.select(ranked.c.id).where(ranked.c.place > keep)).scalars())
 
-    Of the entries older than ``days`` (0: of all) the newest ``keep`` stay.  Ends
-    after the node with which ``batch`` deleted entries are reached.
 
+@session.writes_once
+def _delete(connection: Connection, ids: Sequence[int]) -> int:
+    return connection.execute(sa.delete(_history).where(_history.c.id.in_(ids))).rowcount
+
+
+def delete_oldest(node_ids: Sequence[int], *, keep: int, days: int) -> int:
+    """Delete all but the newest ``keep`` of the entries older than ``days`` of some nodes.
+
+    One statement that looks, and one for each thousand entries to delete.
+
+    :param node_ids: at most some thousands.
     :returns: number of deleted entries.
     """
-    deleted = 0
-    for node_id, number in _overfull(conductor_id, keep, days):
-        deleted += _delete_oldest(node_id, number)
-        if deleted >= batch:
-            break
-    return deleted
+    ids = _excess(node_ids, keep, days)
+    return sum(_delete(ids[start : start + _CHUNK]) for start in range(0, len(ids), _CHUNK))

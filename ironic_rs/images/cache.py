@@ -243,12 +243,21 @@ def boot_isos() -> ImageCache:
     )
 
 
+def all_caches() -> dict[str, ImageCache]:
+    """Return the caches by what they hold; what is easiest to make again comes first."""
+    return {
+        "boot ISOs": boot_isos(),
+        "instance images": instance_images(),
+        "boot files": boot_files(),
+    }
+
+
 def make_room(directory: Path, needed: int) -> None:
     """Make sure that a file of ``needed`` bytes fits into a directory.
 
     :raises InsufficientDiskSpace: it does not, even without unused cached images.
     """
-    for cache in (boot_isos(), instance_images(), boot_files()):
+    for cache in all_caches().values():
         if not cache.on_device_of(directory):
             continue
         cache.clean_up()

@@ -202,6 +202,9 @@ class Workers:
     def keep_registered(self) -> None:
         """Nothing is registered."""
 
+    def reloaded(self) -> None:
+        """Options are read where they are needed."""
+
     def healthy(self) -> bool:
         """Tell whether at least one worker serves."""
         return any(worker.ready.is_set() for worker in self._workers)

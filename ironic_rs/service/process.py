@@ -60,6 +60,9 @@ class Service(Protocol):
     def keep_registered(self) -> None:
         """The coming stop is a planned restart."""
 
+    def reloaded(self) -> None:
+        """Mutable options may have changed (SIGHUP)."""
+
     def healthy(self) -> bool:
         """False makes the watchdog of systemd restart the process."""
 
@@ -154,6 +157,7 @@ class Process:
                 elif number == signal.SIGHUP:
                     notify.send("RELOADING=1")
                     loading.reload(self._conf)
+                    self._service.reloaded()
                     notify.send("READY=1")
 
     def _stop(self, drain: bool) -> int:

@@ -161,17 +161,42 @@ class TestConductors:
     def test_a_stale_conductor_is_deleted_with_all_that_points_to_it(self):
         gone, kept = register("gone"), register("kept")
         let_die("gone")
-        held = make_node(reservation="gone", target_power_state="power on")
         prepared = make_node(conductor_affinity=gone.id)
         others = make_node(reservation="kept", conductor_affinity=kept.id)
-        assert conductors.stale_hosts(3600, 10) == ["gone"]
-        assert conductors.stale_hosts(3600, 0) == []
-        conductors.destroy("gone")
-        assert nodes.get(held.id).reservation is None
-        assert nodes.get(held.id).target_power_state is None
+        assert conductors.stale(3600, 10) == [("gone", 0)]
+        assert conductors.stale(3600, 0) == []
+        assert conductors.destroy("gone", 3600)
         assert nodes.get(prepared.id).conductor_affinity is None
+        assert nodes.get(prepared.id).updated_at == prepared.updated_at
         assert nodes.get(others.id).reservation == "kept"
         assert nodes.get(others.id).conductor_affinity == kept.id
         assert [row["hostname"] for row in conductors.select(["hostname"])] == ["kept"]
-        with pytest.raises(errors.ConductorNotFound):
-            conductors.destroy("gone")
+        assert not conductors.destroy("gone", 3600)
+
+    def test_a_stale_conductor_that_holds_a_node_stays(self):
+        register("gone")
+        let_die("gone")
+        held = make_node(reservation="gone", target_power_state="power on")
+        assert not conductors.destroy("gone", 3600)
+        assert nodes.get(held.id).reservation == "gone"
+        assert nodes.get(held.id).target_power_state == "power on"
+        assert conductors.get("gone").online is True
+
+    def test_a_conductor_that_came_back_is_not_deleted(self):
+        register("back")
+        let_die("back")
+        assert conductors.stale(3600, 10) == [("back", 0)]
+        conductors.touch("back")
+        assert not conductors.destroy("back", 3600)
+        assert conductors.ring_members() == [("", "fake-hardware", "back")]
+
+    def test_those_that_hold_nodes_do_not_hide_the_others_from_the_batch(self):
+        for name in ("a", "b", "c"):
+            register(name)
+            let_die(name)
+        make_node(reservation="a")
+        make_node(reservation="a")
+        make_node(reservation="b")
+        with session.count_statements() as seen:
+            assert conductors.stale(3600, 2) == [("c", 0), ("b", 1)]
+        assert seen.count == 1

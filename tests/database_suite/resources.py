@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from ironic_rs.db import (
     bios,
     chassis,
-    conductors,
     firmware,
     history,
     inspection_rules,
@@ -252,31 +251,37 @@ class TestHistory:
         assert event.endswith("äend")
 
     def test_purging_keeps_the_newest(self):
-        mine = conductors.register(HOST, [])
-        other = conductors.register("other", [])
-        owned = make_node(conductor_affinity=mine.id)
-        foreign = make_node(conductor_affinity=other.id)
-        nobodys = make_node()
-        for node in (owned, foreign, nobodys):
-            self.add(node, 5)
-        assert history.purge(mine.id, keep=2, days=0, batch=100) == 6
-        assert [e.event for e in history.of_node(owned.id)] == ["event 3", "event 4"]
-        assert len(history.of_node(nobodys.id)) == 2
-        assert len(history.of_node(foreign.id)) == 5
+        full, fits = make_node(), make_node()
+        self.add(full, 5)
+        self.add(fits, 2)
+        with session.count_statements() as seen:
+            (row,) = history.overfull(keep=2, days=0)
+            assert (row["node_id"], row["uuid"], row["excess"]) == (full.id, full.uuid, 3)
+            assert (row["driver"], row["conductor_group"]) == (full.driver, "")
+            assert history.delete_oldest([full.id, fits.id], keep=2, days=0) == 3
+        assert seen.count == 3
+        assert [e.event for e in history.of_node(full.id)] == ["event 3", "event 4"]
+        assert len(history.of_node(fits.id)) == 2
+        assert history.overfull(keep=2, days=0) == []
 
-    def test_purging_stops_after_the_node_that_fills_the_batch(self):
-        mine = conductors.register(HOST, [])
-        for _ in range(3):
-            self.add(make_node(conductor_affinity=mine.id), 4)
-        assert history.purge(mine.id, keep=0, days=0, batch=5) == 8
-        assert history.purge(mine.id, keep=0, days=0, batch=5) == 4
+    def test_purging_many_nodes_takes_few_statements(self):
+        made = [make_node() for _ in range(30)]
+        for node in made:
+            self.add(node, 4)
+        with session.count_statements() as seen:
+            assert history.delete_oldest([node.id for node in made], keep=1, days=0) == 90
+        assert seen.count == 2
+        assert {len(history.of_node(node.id)) for node in made} == {1}
+        with session.count_statements() as seen:
+            assert history.delete_oldest([made[0].id], keep=1, days=0) == 0
+        assert seen.count == 1
 
     def test_purging_spares_what_is_young(self):
-        mine = conductors.register(HOST, [])
-        node = make_node(conductor_affinity=mine.id)
+        node = make_node()
         self.add(node, 3, days_ago=10)
         self.add(node, 3)
-        assert history.purge(mine.id, keep=1, days=5, batch=100) == 2
+        assert [row["excess"] for row in history.overfull(keep=1, days=5)] == [2]
+        assert history.delete_oldest([node.id], keep=1, days=5) == 2
         assert len(history.of_node(node.id)) == 4
 
 

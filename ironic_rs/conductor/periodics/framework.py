@@ -1,16 +1,15 @@
-"""Schedules periodic tasks: jittered, never twice at a time, in the worker pool.
+"""What a periodic task is, and loops over the nodes of a conductor.
 
-Source: specification conductor.md sections 4, 7 and 17 (W35, W38, W39);
+:mod:`scheduler` runs the tasks.
+
+Source: specification conductor.md sections 7 and 17 (W01, W35, W38);
 data/periodics.json.
 """
 
 from __future__ import annotations
 
-import heapq
 import logging
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -34,14 +33,22 @@ LOG = logging.getLogger(__name__)
 #: Columns that every scan over nodes needs: identity, and the key of the ring.
 BASE_COLUMNS = ("id", "uuid", "driver", "conductor_group")
 
-#: First run: after a random part of the interval, so that conductors started
-#: together do not work in phase; later runs a little early, never late.
-_FIRST = (0.25, 1.0)
-_LATER = (0.9, 1.0)
-#: A task that found no worker comes again after so many seconds.
-_REFUSED = (0.9, 1.1)
-
 Interval = Callable[[cfg.ConfigOpts], float]
+
+
+@dataclass(frozen=True)
+class Every:
+    """An interval that an option says, in seconds; 0 when the task is switched off.
+
+    :param when: what else must hold for the task to run.
+    """
+
+    group: str
+    option: str
+    when: Callable[[cfg.ConfigOpts], bool] = lambda conf: True
+
+    def __call__(self, conf: cfg.ConfigOpts) -> float:
+        return max(0, conf[self.group][self.option]) if self.when(conf) else 0
 
 
 @dataclass(frozen=True)
@@ -241,123 +248,3 @@ def for_each(
 
     count = workers or CONF.conductor.periodic_max_workers
     return conductor.workers.each(items, one, count, stop=ends, patience=patience)
-
-
-def _timed(name: str) -> str:
-    """Return the name of the metric of a task; those of drivers have a class already."""
-    return name if "." in name else f"ConductorManager.{name}"
-
-
-class Scheduler:
-    """Runs periodic tasks until stopped.
-
-    :param spread: random factor in a range; replaced in tests.
-    """
-
-    def __init__(
-        self,
-        conductor: Conductor,
-        tasks: Sequence[Periodic],
-        spread: Callable[[float, float], float] = random.uniform,
-    ) -> None:
-        self._conductor = conductor
-        self._tasks = list(tasks)
-        self._spread = spread
-        self._changed = threading.Condition()
-        self._due: list[tuple[float, int, Periodic]] = []
-        self._running: set[str] = set()
-        self._stopped = False
-        self._thread: threading.Thread | None = None
-        self._pulse = time.monotonic()
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the scheduled tasks."""
-        return [task.name for task in self._tasks]
-
-    @property
-    def started(self) -> bool:
-        """True once scheduling has begun."""
-        return self._thread is not None
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the scheduling thread last came round."""
-        return time.monotonic() - self._pulse
-
-    def start(self) -> None:
-        """Start scheduling."""
-        for number, task in enumerate(self._tasks):
-            interval = task.interval(CONF)
-            if interval > 0:
-                delay = interval * self._spread(*_FIRST)
-                heapq.heappush(self._due, (time.monotonic() + delay, number, task))
-        self._thread = threading.Thread(target=self._loop, name="periodics", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Start no more runs; running ones go on (they look at ``stopping``)."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the runs that still go on; False when the time is over."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._running, timeout)
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                self._pulse = time.monotonic()
-                if self._stopped:
-                    return
-                now = time.monotonic()
-                pause = min(self._due[0][0] - now, 1.0) if self._due else 1.0
-                if pause > 0:
-                    self._changed.wait(pause)
-                    continue
-                _, number, task = heapq.heappop(self._due)
-                self._running.add(task.name)
-            self._launch(number, task)
-
-    def _launch(self, number: int, task: Periodic) -> None:
-        started = time.monotonic()
-        try:
-            self._conductor.workers.submit(self._run, number, task, started, reserved_ok=False)
-        except errors.NoFreeConductorWorker:
-            LOG.info("No free worker for the periodic task %s, coming again", task.name)
-            self._again(number, task, time.monotonic() + self._spread(*_REFUSED))
-
-    def _run(self, number: int, task: Periodic, started: float) -> None:
-        interval = max(task.interval(CONF), 1.0)
-        # Log lines of one run share a request id.
-        admin_context().update_store()
-        try:
-            if not self._conductor.fence.tripped:
-                with self._conductor.metrics.timer(_timed(task.name)):
-                    task.run(self._conductor)
-        except errors.IronicError as exc:
-            LOG.error("Periodic task %s failed: %s", task.name, exc)
-        except Exception:
-            LOG.exception("Periodic task %s failed", task.name)
-        finally:
-            took = time.monotonic() - started
-            if took > 3 * interval:
-                LOG.warning(
-                    "Periodic task %s took %.0f s, its interval is %.0f s",
-                    task.name,
-                    took,
-                    interval,
-                )
-            # From start to start, but never two runs at a time.
-            due = max(started + interval * self._spread(*_LATER), time.monotonic())
-            self._again(number, task, due)
-
-    def _again(self, number: int, task: Periodic, due: float) -> None:
-        with self._changed:
-            self._running.discard(task.name)
-            heapq.heappush(self._due, (due, number, task))
-            self._changed.notify_all()

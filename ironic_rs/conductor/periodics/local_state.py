@@ -48,11 +48,9 @@ def sync_local_state(conductor: Conductor) -> None:
         except errors.IronicError as exc:
             LOG.error("Take-over of node %s failed: %s", row["uuid"], exc)
 
-    for_each(
-        conductor,
-        [row for row in rows if row["conductor_affinity"] != conductor.conductor_id],
-        one,
-    )
+    rows = [row for row in rows if row["conductor_affinity"] != conductor.conductor_id]
+    conductor.metrics.gauge("ConductorManager.SyncLocalStateNodeCount", len(rows))
+    for_each(conductor, rows, one)
 
 
 def _take_over(task: Task) -> None:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from ironic_rs.conductor.flows import power
 from ironic_rs.conductor.periodics import observed
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
+from ironic_rs.conductor.periodics.loading import load_nodes
 from ironic_rs.conf import CONF
-from ironic_rs.db import models, records
-from ironic_rs.db import nodes as db_nodes
+from ironic_rs.db import models
 from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
 from ironic_rs.rpc.context import RequestContext, admin_context
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: Nodes whose records are loaded by one statement.
-CHUNK = 1000
 #: How texts begin that power code writes to last_error; only those are cleared
 #: when the power state turns out to be right (W14).
 POWER_ERRORS = (
@@ -45,22 +43,7 @@ POWER_ERRORS = (
 SLOW_SECONDS = 5.0
 #: Seconds that a cycle waits for the last BMCs.
 PATIENCE = 5.0
-_COLUMNS = models.Node.__table__.columns.keys()
 _QUIET = {"reserved": False, "with_target_power_state": False}
-
-
-def load_nodes(rows: Sequence[Row]) -> Iterator[models.Node]:
-    """Load the records of rows (with ``id``), in their order, a chunk at a time.
-
-    The records carry no traits: they are for shared tasks that speak to the BMC.
-    """
-    for start in range(0, len(rows), CHUNK):
-        ids = [row["id"] for row in rows[start : start + CHUNK]]
-        found = {row["id"]: row for row in db_nodes.select(_COLUMNS, {"id_in": ids})}
-        for node_id in ids:
-            # A node may have been deleted since the first query.
-            if node_id in found:
-                yield records.build(models.Node, found[node_id])
 
 
 def _excluded(node: models.Node) -> bool:

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_rs.conductor.periodics import timeouts
 from ironic_rs.conductor.periodics.allocations import check_orphan_allocations
-from ironic_rs.conductor.periodics.framework import NodeScan, Periodic, visit_nodes
+from ironic_rs.conductor.periodics.framework import Every, NodeScan, Periodic, visit_nodes
+from ironic_rs.conductor.periodics.housekeeping import (
+    clean_up_caches,
+    purge_history,
+    remove_stale_conductors,
+)
 from ironic_rs.conductor.periodics.local_state import sync_local_state
 from ironic_rs.conductor.periodics.orphans import OrphanCheck
 from ironic_rs.conductor.periodics.power_sync import PowerSync, recover_power_failures
+from ironic_rs.conductor.periodics.sensors import SensorReading
 from ironic_rs.drivers.decorators import NodePeriodic
 
 if TYPE_CHECKING:
@@ -25,37 +31,62 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-def collect(conductor: Conductor) -> list[Periodic]:
-    """Return the periodic tasks of ``conductor``; its drivers must be loaded."""
-    tasks = [
+def of_conductor() -> list[Periodic]:
+    """Return the periodic tasks of the conductor itself (data/periodics.json)."""
+    return [
         Periodic(
-            "_sync_power_states",
-            lambda conf: conf.conductor.sync_power_state_interval,
-            PowerSync().run,
+            "_clean_up_caches", Every("conductor", "cache_clean_up_interval"), clean_up_caches
+        ),
+        Periodic(
+            "_sync_power_states", Every("conductor", "sync_power_state_interval"), PowerSync().run
         ),
         Periodic(
             "_power_failure_recovery",
-            lambda conf: conf.conductor.power_failure_recovery_interval,
+            Every("conductor", "power_failure_recovery_interval"),
             recover_power_failures,
         ),
         *timeouts.periodics(),
         Periodic(
             "_check_orphan_nodes",
-            lambda conf: conf.conductor.check_provision_state_interval,
+            Every("conductor", "check_provision_state_interval"),
             OrphanCheck().run,
         ),
         Periodic(
             "_check_orphan_allocations",
-            lambda conf: conf.conductor.check_allocations_interval,
+            Every("conductor", "check_allocations_interval"),
             check_orphan_allocations,
         ),
         Periodic(
-            "_sync_local_state",
-            lambda conf: conf.conductor.sync_local_state_interval,
-            sync_local_state,
+            "_sync_local_state", Every("conductor", "sync_local_state_interval"), sync_local_state
         ),
-        *of_interfaces(conductor.drivers.all_interfaces()),
+        Periodic(
+            "manage_node_history",
+            Every(
+                "conductor",
+                "node_history_cleanup_interval",
+                when=lambda conf: (
+                    conf.conductor.node_history_cleanup_batch_count > 0
+                    and conf.conductor.node_history_max_entries > 0
+                ),
+            ),
+            purge_history,
+        ),
+        Periodic(
+            "cleanup_stale_conductors",
+            Every("conductor", "conductor_cleanup_interval"),
+            remove_stale_conductors,
+        ),
+        Periodic(
+            "_send_sensor_data",
+            Every("sensor_data", "interval", when=lambda conf: conf.sensor_data.send_sensor_data),
+            SensorReading().run,
+        ),
     ]
+
+
+def collect(conductor: Conductor) -> list[Periodic]:
+    """Return the periodic tasks of ``conductor``; its drivers must be loaded."""
+    tasks = [*of_conductor(), *of_interfaces(conductor.drivers.all_interfaces())]
     if len(tasks) > conductor.workers.normal.size:
         LOG.warning(
             "%d periodic tasks share %d workers: raise [conductor]workers_pool_size",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ironic_rs.conductor import failures, recovery
-from ironic_rs.conductor.periodics.framework import Periodic, for_each, my_rows
+from ironic_rs.conductor.periodics.framework import Every, Periodic, for_each, my_rows
 from ironic_rs.conf import CONF
 from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
@@ -37,6 +37,7 @@ class CallbackTimeout:
     :param option: option of [conductor] with the time-out in seconds, 0 = no limit.
     :param since: column that says when the wait began.
     :param waited_for: shown in last_error.
+    :param interval: option of [conductor] with the interval of the task.
     :param handle: error handler ``(task, message)``; the node is in the failed state.
     """
 
@@ -46,6 +47,7 @@ class CallbackTimeout:
     since: str
     waited_for: str
     handle: Callable[[Task, str], None]
+    interval: str = "check_provision_state_interval"
 
 
 def _clean_up_deployment(task: Task, message: str) -> None:
@@ -54,6 +56,18 @@ def _clean_up_deployment(task: Task, message: str) -> None:
 
 def _clean_up_cleaning(task: Task, message: str) -> None:
     failures.cleaning_error_handler(task, message, set_fail_state=False)
+
+
+def _clean_up_servicing(task: Task, message: str) -> None:
+    failures.servicing_error_handler(task, message, set_fail_state=False)
+
+
+def _clean_up_rescue(task: Task, message: str) -> None:
+    failures.rescuing_error_handler(task, message, set_fail_state=False)
+
+
+def _clean_up_inspection(task: Task, message: str) -> None:
+    failures.inspecting_error_handler(task, message)
 
 
 DEPLOY = CallbackTimeout(
@@ -72,7 +86,32 @@ CLEAN = CallbackTimeout(
     waited_for="the cleaning ramdisk",
     handle=_clean_up_cleaning,
 )
-TIMEOUTS = (DEPLOY, CLEAN)
+RESCUE = CallbackTimeout(
+    name="_check_rescuewait_timeouts",
+    state=states.RESCUEWAIT,
+    option="rescue_callback_timeout",
+    since="provision_updated_at",
+    waited_for="the rescue ramdisk",
+    handle=_clean_up_rescue,
+    interval="check_rescue_state_interval",
+)
+SERVICE = CallbackTimeout(
+    name="_check_servicewait_timeouts",
+    state=states.SERVICEWAIT,
+    option="service_callback_timeout",
+    since="provision_updated_at",
+    waited_for="the servicing ramdisk",
+    handle=_clean_up_servicing,
+)
+INSPECT = CallbackTimeout(
+    name="_check_inspect_wait_timeouts",
+    state=states.INSPECTWAIT,
+    option="inspect_wait_timeout",
+    since="inspection_started_at",
+    waited_for="the inspection ramdisk",
+    handle=_clean_up_inspection,
+)
+TIMEOUTS = (DEPLOY, CLEAN, RESCUE, SERVICE, INSPECT)
 
 _BEFORE = {
     "provision_updated_at": "provisioned_before",
@@ -88,7 +127,11 @@ def periodics() -> list[Periodic]:
 def _periodic(timeout: CallbackTimeout) -> Periodic:
     return Periodic(
         timeout.name,
-        lambda conf: conf.conductor.check_provision_state_interval,
+        Every(
+            "conductor",
+            timeout.interval,
+            when=lambda conf: getattr(conf.conductor, timeout.option) > 0,
+        ),
         lambda conductor: check(conductor, timeout),
     )
 

@@ -32,6 +32,7 @@ def test_defaults_are_not_doubtful() -> None:
             {"max_conductor_wait_step_seconds": 60, "clean_callback_timeout": 60},
             "clean_callback_timeout",
         ),
+        ("conductor", {"check_provision_state_interval": 0}, "stay locked"),
         ("conductor", {"deploy_kernel_by_arch": {"x86_64": "k"}}, "x86_64"),
         (
             "deploy",

@@ -37,7 +37,8 @@ def test_heartbeat_makes_the_conductor_alive_again(conductor: Conductor) -> None
 
 def test_vanished_row_is_registered_anew(conductor: Conductor) -> None:
     before = conductor.conductor_id
-    conductors.destroy("cond-a")
+    age(conductor, 3600)
+    assert conductors.destroy("cond-a", 60)
     assert conductor.keepalive.beat()
     assert conductors.online_hosts() == ["cond-a"]
     assert conductors.ring_members() == [("", "fake-hardware", "cond-a")]
@@ -57,7 +58,8 @@ def test_heartbeat_goes_on_offline_once_the_conductor_has_left_the_ring(
 
 def test_row_that_vanished_after_leaving_is_not_made_again(conductor: Conductor) -> None:
     conductor._unregister()
-    conductors.destroy("cond-a")
+    age(conductor, 3600)
+    assert conductors.destroy("cond-a", 60)
     assert conductor.keepalive.beat()
     with pytest.raises(errors.ConductorNotFound):
         conductors.get("cond-a")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ironic_rs.conductor.periodics.framework import Periodic, Scheduler
+from ironic_rs.conductor.periodics.framework import Periodic
 from ironic_rs.conductor.periodics.power_sync import PowerSync
+from ironic_rs.conductor.periodics.scheduler import Scheduler
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.db import models
@@ -68,7 +69,13 @@ def test_periodic_tasks_by_name_or_by_class(conductor: Conductor) -> None:
         assert ran.acquire(timeout=30)
     scheduler.stop()
     assert conductor.workers.wait(30)
-    assert names(conductor) == {"ConductorManager._sync_power_states", "RedfishRAID.poll"}
+    late = "ConductorManager.PeriodicLateSeconds"
+    assert names(conductor) == {
+        "ConductorManager._sync_power_states",
+        "RedfishRAID.poll",
+        f"{late}._sync_power_states",
+        f"{late}.RedfishRAID_poll",
+    }
 
 
 def test_power_sync_tells_how_many_nodes_it_looks_at(

@@ -41,6 +41,9 @@ class Service:
     def keep_registered(self) -> None:
         self.log.append("keep")
 
+    def reloaded(self) -> None:
+        self.log.append("reloaded")
+
     def healthy(self) -> bool:
         return self.health
 
@@ -168,7 +171,7 @@ def test_sighup_takes_over_mutable_options_and_nothing_stops(
     manager.actions["READY=1"] = change
     assert Process("test", service, CONF).run() == 0
     assert seen == [77]
-    assert service.log == ["start", ("stop", 60)]
+    assert service.log == ["start", "reloaded", ("stop", 60)]
     assert manager.messages[:3] == ["READY=1", "RELOADING=1", "READY=1"]
 
 
@@ -297,6 +300,7 @@ class Service:
         threading.Thread(target=threading.Event().wait).start()  # nobody ends this one
         return True
     def keep_registered(self): pass
+    def reloaded(self): pass
     def healthy(self): return True
 def make():
     if "broken" in sys.argv:
