@@ -21,6 +21,7 @@ from ironic_rs.conductor import lock
 from ironic_rs.conf import CONF
 from ironic_rs.db import models, session
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers import noop
 from ironic_rs.drivers.hardware.base import HardwareType, Interfaces
 from ironic_rs.rpc import dispatch
 from tests.unit.conductor import flowkit
@@ -48,6 +49,12 @@ class Picky(HardwareType):
     """Fits nothing that is enabled."""
 
     interfaces: ClassVar[Interfaces] = {kind: ("unheard-of",) for kind in flowkit.INTERFACE_TYPES}
+
+
+class Mute(HardwareType):
+    """Can nothing but what everything can."""
+
+    interfaces: ClassVar[Interfaces] = {"vendor": ("no-vendor",), "raid": ("no-raid",)}
 
 
 class KeptWork(flowkit.InlineWorkers):
@@ -79,11 +86,17 @@ class Table:
         self.world = world
         self.workers = KeptWork()
         world.workers = self.workers
-        self._interfaces = {
+        self.interfaces = {
             f"{kind}_interface": world.drivers.default_interface("fake-hardware", kind)
             for kind in flowkit.INTERFACE_TYPES
         }
-        world.drivers._hardware = {**world.drivers._hardware, "picky": Picky()}
+        drivers = world.drivers
+        drivers._hardware = {**drivers._hardware, "picky": Picky(), "mute": Mute()}
+        drivers._interfaces = {
+            **drivers._interfaces,
+            "vendor": {**drivers._interfaces["vendor"], "no-vendor": noop.NoVendor()},
+            "raid": {**drivers._interfaces["raid"], "no-raid": noop.NoRAID()},
+        }
 
     def clean(self) -> None:
         """Take everything back that a case has left."""
@@ -101,7 +114,7 @@ class Table:
 
     def node(self, state: str = states.MANAGEABLE, **values: Any) -> models.Node:
         """Store a node whose interfaces are all named, as they are after its creation."""
-        return self.world.node(state, **(self._interfaces | values))
+        return self.world.node(state, **(self.interfaces | values))
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """Return everything that is stored but for the history, as stored."""
