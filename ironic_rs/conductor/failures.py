@@ -254,19 +254,6 @@ def _tear_down_inspection(task: Task) -> list[str]:
     return [problem for problem in problems if problem]
 
 
-def abort_on_conductor_take_over(task: Task) -> None:
-    """The conductor that ran an operation died: say so, clean up after cleaning."""
-    message = (
-        f"Operation on node {task.node.uuid} was aborted: its conductor went away and "
-        "this one took the node over."
-    )
-    if task.node.provision_state == states.CLEANFAIL:
-        cleaning_error_handler(task, message, set_fail_state=False)
-        return
-    task.history(message, "takeover")
-    task.save()
-
-
 def step_error_handler(task: Task, kind: StepKind, message: str) -> None:
     """Fail the step flow of the kind."""
     if kind is steps.CLEAN:

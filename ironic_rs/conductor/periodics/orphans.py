@@ -124,7 +124,8 @@ def _settle(task: Task, reason: str) -> None:
         if node.provision_state in states.STUCK_STATES_TREATED_AS_FAIL
         else "Pending power operation"
     )
-    if not recovery.fail_transient(task, f"{what} was aborted: {reason}.", "takeover"):
+    message = f"{what} was aborted: {reason}."
+    if not recovery.fail_transient(task, message, "takeover"):
         return
     if task.node.provision_state == states.CLEANFAIL:
         try:
@@ -132,4 +133,4 @@ def _settle(task: Task, reason: str) -> None:
         except errors.IronicError as exc:
             LOG.error("Node %s: no clean-up without its driver: %s", node.uuid, exc)
             return
-        failures.abort_on_conductor_take_over(task)
+        failures.cleaning_error_handler(task, message, set_fail_state=False)

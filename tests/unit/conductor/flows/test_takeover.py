@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_rs.conductor import failures
 from ironic_rs.conductor.flows import takeover
 from ironic_rs.domain import errors, states
 
@@ -63,23 +62,3 @@ def test_a_console_is_part_of_a_take_over_and_never_breaks_it(world):
     assert stored.console_enabled is False
     assert stored.conductor_affinity == world.conductor_id
     assert ("takeover", "ERROR") in world.events(node)
-
-
-def test_what_a_dead_conductor_ran_is_recorded(world):
-    node = world.node(states.DEPLOYFAIL)
-    with world.task(node) as task:
-        failures.abort_on_conductor_take_over(task)
-    assert "took the node over" in world.read(node).last_error
-
-
-def test_a_cleaning_of_a_dead_conductor_is_cleaned_up_after(world):
-    torn_down = []
-    world.driver.deploy.tear_down_cleaning = torn_down.append
-    node = world.node(states.CLEANFAIL, clean_step={"step": "x"})
-    with world.task(node) as task:
-        failures.abort_on_conductor_take_over(task)
-    stored = world.read(node)
-    assert stored.provision_state == states.CLEANFAIL
-    assert stored.clean_step == {}
-    assert stored.fault == states.FAULT_CLEAN
-    assert len(torn_down) == 1

@@ -107,6 +107,7 @@ class TestDeadConductor:
         assert after.fault == states.FAULT_CLEAN
         assert after.clean_step == {}
         assert after.reservation is None
+        assert "cond-b" in (after.last_error or "")
 
     def test_driver_that_is_not_enabled_here_does_not_matter(
         self, conductor: Conductor, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
