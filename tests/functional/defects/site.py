@@ -50,7 +50,8 @@ class Site:
     def __init__(self, api: Client, conductor: Conductor, kit: Kit) -> None:
         self.api, self.conductor, self.kit = api, conductor, kit
         self.context = admin_context()
-        self._periodics = {task.name: task for task in tasks.collect(conductor)}
+        #: Periodic tasks by name, those of interfaces as ``Class.method``.
+        self.periodics = {task.name: task for task in tasks.collect(conductor)}
 
     # Nodes
 
@@ -77,6 +78,11 @@ class Site:
         answer = self.api.get(f"/v1/nodes/{uuid}")
         assert answer.status == 200, answer.body
         return dict(answer.body)
+
+    def listed(self, *fields: str) -> list[dict[str, Any]]:
+        """These fields of all nodes, children included."""
+        query = f"fields=uuid,{','.join(fields)}&include_children=true"
+        return list(self.api.get(f"/v1/nodes?{query}").body["nodes"])
 
     def stored(self, uuid: str) -> models.Node:
         """The record, with what the API does not show."""
@@ -141,11 +147,11 @@ class Site:
 
     def tick(self, name: str) -> None:
         """Run a periodic task once."""
-        self._periodics[name].run(self.conductor)
+        self.periodics[name].run(self.conductor)
 
     def tick_all(self) -> None:
         """Run every periodic task once."""
-        for name in self._periodics:
+        for name in self.periodics:
             self.tick(name)
 
     @contextlib.contextmanager
@@ -158,7 +164,7 @@ class Site:
         """Give the machines another interface, its periodic tasks included."""
         self.kit.interfaces[interface.interface_type] = interface
         found = {task.name: task for task in tasks.of_interfaces([interface])}
-        self._periodics.update(found)
+        self.periodics.update(found)
 
     @contextlib.contextmanager
     def no_worker(self, *, reserved: bool = False) -> Iterator[None]:
