@@ -21,6 +21,9 @@ class Faults:
     bmc_delay: float = _fault(0.0, "seconds that the BMC takes for each request")
     bmc_status: int = _fault(0, "the BMC answers with this HTTP status, for example 503")
     bmc_retry_after: int | None = _fault(None, "Retry-After header (s) beside bmc-status")
+    bmc_message_id: str = _fault(
+        "", "MessageId beside bmc-status, for example ActionParameterValueConflict"
+    )
     bmc_drop: bool = _fault(False, "the BMC closes the connection instead of answering")
     bmc_only: str = _fault(
         "", "regular expression on 'METHOD /path': delay, status and drop hit only these"

@@ -57,7 +57,7 @@ def apply(
         setattr(node, name, value)
     changed = {name: value for name, value in touched.items() if value != before[name]}
 
-    _maintenance(node, changed)
+    _maintenance(node, touched, changed)
     _protection(node, before, changed)
     if changed.get("parent_node"):
         check_parent(str(node.uuid), changed["parent_node"])
@@ -76,9 +76,15 @@ def _allowed_states() -> str:
     return ", ".join(sorted(states.UPDATE_NODE_INTERFACES_ALLOWED))
 
 
-def _maintenance(node: models.Node, changed: Mapping[str, Any]) -> None:
+def _maintenance(node: models.Node, touched: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
     if "maintenance" in changed and not node.maintenance:
         node.maintenance_reason = None
+        node.fault = None
+    elif node.fault == states.FAULT_POWER and touched.keys() & {
+        "maintenance",
+        "maintenance_reason",
+    }:
+        # It is the operator's own from now on: the return of the BMC does not end it.
         node.fault = None
 
 

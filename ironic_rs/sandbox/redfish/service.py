@@ -89,7 +89,12 @@ class Bmc(web.Server):
             headers = {}
             if faults.bmc_retry_after is not None:
                 headers["Retry-After"] = str(faults.bmc_retry_after)
-            return _error(faults.bmc_status, "The service is not able to answer now", headers)
+            return _error(
+                faults.bmc_status,
+                "The service is not able to answer now",
+                headers,
+                faults.bmc_message_id or "GeneralError",
+            )
         try:
             return await self._dispatch(request)
         except Refused as exc:
