@@ -47,7 +47,11 @@ def fail_transient(task: Task, text: str, event_type: str) -> bool:
     stuck = node.provision_state in states.STUCK_STATES_TREATED_AS_FAIL
     if not stuck and node.target_power_state is None:
         return False
-    node.target_power_state = None
+    if node.target_power_state is not None:
+        # Nobody knows whether the machine got the request: power sync takes what it
+        # finds then, and undoes nothing.
+        node.power_state = None
+        node.target_power_state = None
     task.history(text, event_type)
     if stuck:
         task.event("fail", target_state=kept_target(node), last_error=node.last_error)

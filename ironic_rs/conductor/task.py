@@ -341,7 +341,7 @@ class Task(LockedNode):
             node.target_provision_state = old_target
             node.last_error = old_error
             raise
-        failed = state in states.FAILURE or state == states.ERROR
+        failed = state in states.FAILED
         LOG.log(
             logging.ERROR if failed else logging.INFO,
             "Node %s moved to provision state %r from state %r on event %r; target %r",

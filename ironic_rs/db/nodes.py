@@ -359,11 +359,11 @@ def _fenced(node_id: int, fence: str | None) -> ColumnElement[bool]:
     return sa.and_(_nodes.c.id == node_id, _nodes.c.reservation == fence)
 
 
-@session.writes_once
-def update(
-    connection: Connection, node: Node, given: Mapping[str, Any], *, fence: str | None
-) -> dict[str, Any]:
+def update(node: Node, given: Mapping[str, Any], *, fence: str | None) -> dict[str, Any]:
     """Write these columns in one UPDATE; the record itself is left as it is.
+
+    A node that lets go of its allocation (``allocation_id`` None) takes it along, in
+    the same transaction: neither is ever without the other.
 
     :param fence: hostname that must still hold the reservation; None writes
         whoever holds it.
@@ -376,6 +376,30 @@ def update(
     """
     if not given:
         return {}
+    if "allocation_id" in given and given["allocation_id"] is None:
+        return _update_without_allocation(node, given, fence)
+    return _update(node, given, fence)
+
+
+@session.writes
+def _update_without_allocation(
+    connection: Connection, node: Node, given: Mapping[str, Any], fence: str | None
+) -> dict[str, Any]:
+    written = _write(connection, node, given, fence)
+    connection.execute(sa.delete(_allocations).where(_allocations.c.node_id == node.id))
+    return written
+
+
+@session.writes_once
+def _update(
+    connection: Connection, node: Node, given: Mapping[str, Any], fence: str | None
+) -> dict[str, Any]:
+    return _write(connection, node, given, fence)
+
+
+def _write(
+    connection: Connection, node: Node, given: Mapping[str, Any], fence: str | None
+) -> dict[str, Any]:
     row = values.for_update(Node, _prepare(given))
     stamps = _stamps(node, row)
     statement = sa.update(_nodes).where(_fenced(node.id, fence)).values(row | stamps)
@@ -534,7 +558,8 @@ _ABORTED = "Pending power operation was aborted because the conductor restarted.
 def clear_own(connection: Connection, host: str) -> list[str]:
     """Free every node that this host (exactly) holds from an earlier life.
 
-    A power action that was pending there is cancelled and noted in last_error.
+    A power action that was pending there is cancelled and noted in last_error; the
+    power state is unknown then.
 
     :returns: uuids of the nodes.
     """
@@ -544,7 +569,7 @@ def clear_own(connection: Connection, host: str) -> list[str]:
         connection.execute(
             sa.update(_nodes)
             .where(mine, _nodes.c.target_power_state.is_not(None))
-            .values(target_power_state=None, last_error=_ABORTED)
+            .values(power_state=None, target_power_state=None, last_error=_ABORTED)
         )
         connection.execute(sa.update(_nodes).where(mine).values(_held_by(None)))
     return uuids

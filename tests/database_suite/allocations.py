@@ -50,6 +50,23 @@ class TestAllocations:
         with pytest.raises(errors.AllocationNotFound):
             allocations.destroy(request.id)
 
+    def test_a_node_that_lets_go_of_its_allocation_takes_it_along_or_keeps_it(self):
+        node, request = make_node(), pending()
+        allocations.bind(request, node.id)
+        other = pending()
+        held = nodes.get(node.id)
+        held.allocation_id = held.instance_uuid = None
+        held.provision_state = "cleaning"
+        with pytest.raises(errors.LockLost):
+            nodes.save(held, fence=HOST)
+        assert nodes.get(node.id).allocation_id == request.id
+        assert allocations.get(request.id).node_id == node.id
+        nodes.reserve(node.id, HOST)
+        nodes.save(held, fence=HOST)
+        freed = nodes.get(node.id)
+        assert (freed.allocation_id, freed.provision_state) == (None, "cleaning")
+        assert [row["id"] for row in allocations.select(["id"])] == [other.id]
+
     def test_a_node_with_another_instance_is_refused_and_nothing_is_written(self):
         node = make_node(instance_uuid=str(uuid.uuid4()))
         request = pending()

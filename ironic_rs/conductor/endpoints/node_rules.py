@@ -41,10 +41,9 @@ def apply(
     drivers: DriverRegistry,
     *,
     reset_interfaces: bool = False,
-) -> int | None:
+) -> None:
     """Apply a patch to the record and enforce the rules (not saved).
 
-    :returns: id of the allocation that has to be destroyed with the change, or None.
     :raises PatchError, InvalidParameterValue, InvalidState, NodeAssociated,
         DriverNotFound: refused; the record is then not to be saved.
     """
@@ -64,7 +63,7 @@ def apply(
     _interfaces(node, before, changed, drivers, reset_interfaces)
     _resource_class(node, before, changed)
     _instance_name(node, changed)
-    return _instance(node, before, changed)
+    _instance(node, before, changed)
 
 
 def _may_change(node: models.Node) -> bool:
@@ -188,22 +187,19 @@ def _instance_name(node: models.Node, changed: Mapping[str, Any]) -> None:
         node.instance_name = shown
 
 
-def _instance(
-    node: models.Node, before: Mapping[str, Any], changed: Mapping[str, Any]
-) -> int | None:
+def _instance(node: models.Node, before: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
     if "instance_uuid" not in changed:
-        return None
+        return
     if changed["instance_uuid"] is not None:
         if before["instance_uuid"] is not None:
             raise errors.NodeAssociated(node=node.uuid, instance=before["instance_uuid"])
-        return None
-    allocation: int | None = node.allocation_id
-    if allocation is None:
-        return None
+        return
+    if node.allocation_id is None:
+        return
     if not _may_change(node):
         raise errors.InvalidState(
             f"The instance of node {node.uuid} belongs to an allocation and can be removed in "
             f"states {_allowed_states()} or in maintenance, not in '{node.provision_state}'."
         )
+    # The allocation itself goes with the save.
     node.allocation_id = None
-    return allocation

@@ -5,7 +5,6 @@ Source: specification conductor.md sections 1.3, 10.13 and 10.14.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from ironic_rs.conductor.endpoints.deployment import check_instance_traits
 from ironic_rs.conductor.flows import image_type
 from ironic_rs.conductor.steps import plan
 from ironic_rs.conf import CONF
-from ironic_rs.db import allocations, models, nodes
+from ironic_rs.db import models, nodes
 from ironic_rs.db import traits as _traits
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.base import INTERFACE_TYPES
@@ -76,13 +75,7 @@ class NodesEndpoint(Endpoint):
         """
         with self.acquire(context, node_id, purpose="node update", load_driver=False) as task:
             node = task.node
-            allocation = node_rules.apply(
-                node, patch, self.conductor.drivers, reset_interfaces=reset_interfaces
-            )
-            if allocation is not None:
-                task.check_lock()
-                with contextlib.suppress(errors.AllocationNotFound):
-                    allocations.destroy(allocation, fence=self.conductor.host)
+            node_rules.apply(node, patch, self.conductor.drivers, reset_interfaces=reset_interfaces)
             task.save()
 
     @rpc_method("destroy_node", since="1.9")

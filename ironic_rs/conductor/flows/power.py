@@ -97,18 +97,23 @@ def _already_there(task: Task, new_state: str, target: str) -> None:
         # The children may have been left on by whoever turned the parent off (W34).
         _power_off_children(task)
         steps.wipe_on_power_off(node)
-    node.last_error = None
+    _forget_error(node)
     node.power_state = target
     node.target_power_state = None
     task.save()
     task.conductor.news.power_set(task, "end", target)
 
 
+def _forget_error(node: models.Node) -> None:
+    """Clear the last error, unless it tells why the node is where it is (W14)."""
+    if node.provision_state not in states.FAILED:
+        node.last_error = None
+
+
 def _remember_request(task: Task, new_state: str, target: str) -> None:
     node = task.node
     node.target_power_state = target
-    if node.provision_state not in states.FAILURE:
-        node.last_error = None
+    _forget_error(node)
     node.driver_internal_info["last_power_state_change"] = datetime.now(UTC).isoformat()
     if new_state in _OFF or new_state in _REBOOTS:
         steps.wipe_on_power_off(node)

@@ -5,7 +5,6 @@ Source: specification conductor.md section 10.7, defect W18.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from oslo_log import log
@@ -14,7 +13,6 @@ from ironic_rs.conductor import failures
 from ironic_rs.conductor.flows import clean, runbooks
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import collect
-from ironic_rs.db import allocations
 from ironic_rs.domain import errors, states, steps
 
 if TYPE_CHECKING:
@@ -72,13 +70,12 @@ def _take_off(task: Task, previous_state: str) -> None:
 
 
 def _forget_instance(task: Task) -> None:
-    """Clear all that belongs to the instance; the next event saves it."""
+    """Clear all that belongs to the instance; the next event saves it.
+
+    The allocation goes with that save: until then the tear-down may still fail.
+    """
     node = task.node
-    if node.allocation_id is not None:
-        with contextlib.suppress(errors.AllocationNotFound):
-            task.check_lock()
-            allocations.destroy(node.allocation_id, fence=task.conductor.host)
-        node.allocation_id = None
+    node.allocation_id = None
     node.instance_info = {}
     node.instance_uuid = None
     node.instance_name = None

@@ -225,6 +225,8 @@ class PowerSync:
             return
         if stored is None:
             LOG.info("Node %s has power state '%s'", uuid, real)
+            if _has_power_error(node):
+                node.last_error = None
             _record(task, real)
             self.failures.pop(uuid, None)
             return
@@ -303,7 +305,7 @@ def _forget_power_error(task: Task) -> None:
 def _has_power_error(node: models.Node) -> bool:
     return (
         node.last_error is not None
-        and node.provision_state not in states.FAILURE
+        and node.provision_state not in states.FAILED
         and node.last_error.startswith(POWER_ERRORS)
     )
 

@@ -23,6 +23,17 @@ def act(world, node, state, timeout=None):
     return world.read(node)
 
 
+@pytest.mark.parametrize("state", sorted(states.FAILED))
+@pytest.mark.parametrize("wanted", [states.POWER_ON, states.POWER_OFF])
+def test_what_the_conductor_does_to_a_failed_node_leaves_its_error_alone(
+    world, machine, state, wanted
+):
+    node = world.node(state, power_state=states.POWER_ON, last_error="disk is broken")
+    with world.task(node) as task:
+        power.node_power_action(task, wanted)
+    assert world.read(node).last_error == "disk is broken"
+
+
 @pytest.fixture
 def machine(world):
     """A machine that is what it was told, whatever the record says."""

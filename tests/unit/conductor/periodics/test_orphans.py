@@ -79,6 +79,18 @@ class TestDeadConductor:
         assert after.provision_state == states.AVAILABLE
         assert (after.last_error or "").startswith("Pending power operation was aborted")
 
+    def test_the_power_state_is_unknown_after_an_aborted_power_action(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        die("cond-b")
+        pending = make_node(
+            states.DELETING, reservation="cond-b", target_power_state=states.POWER_OFF
+        )
+        quiet = make_node(states.DELETING, reservation="cond-b")
+        OrphanCheck().run(conductor)
+        assert stored(pending).power_state is None
+        assert stored(quiet).power_state == states.POWER_ON
+
     def test_resting_node_is_only_released(self, conductor: Conductor, make_node: MakeNode) -> None:
         die("cond-b")
         waiting = make_node(states.DEPLOYWAIT, reservation="cond-b")

@@ -1,0 +1,99 @@
+"""kill -9 of a conductor at every write and every outbound call of every flow.
+
+A victim dies at a point, then a survivor (or the victim itself, started again)
+recovers by its periodic tasks alone.  What has to hold afterwards is in
+:mod:`tests.harness.crash.verdict`.
+
+Source: specification conductor.md sections 3, 6, 7, 10, 11 and 16; field-cases.md K03.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.crash import NIGHTLY
+from tests.harness.crash.flows import FLOWS
+
+pytestmark = pytest.mark.timeout(900)
+
+
+class LabProcess:
+    """The template process that forks the conductors to be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "lab.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.harness.crash.lab", str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=Path(__file__).parents[2],
+            )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Have a flow enumerated."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the lab ended: {self.log.read_text()[-3000:]}"
+        answer: dict[str, Any] = json.loads(line)
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        finally:
+            self._process.kill()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabProcess]:
+    process = LabProcess(tmp_path_factory.mktemp("lab"))
+    yield process
+    process.stop()
+
+
+def check(answer: dict[str, Any], what: str) -> None:
+    print(
+        f"{what}: {answer['tried']} of {answer['points']} points tried "
+        f"in {answer['seconds']} s, {answer['unreached']} not reached"
+    )
+    failures = answer["failures"]
+    assert not failures, f"{len(failures)} of {answer['tried']} points:\n" + "\n".join(failures[:5])
+    assert answer["tried"] > 0
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_another_conductor_recovers_a_fake_machine_from_each_point_of(
+    lab: LabProcess, flow: str
+) -> None:
+    answer = lab.ask(flow=flow)
+
+    check(answer, flow)
+    assert answer["tried"] == answer["points"]
+
+
+@pytest.mark.parametrize("number", range(len(FLOWS)), ids=list(FLOWS))
+def test_the_same_conductor_recovers_a_fake_machine_when_it_is_back_from(
+    lab: LabProcess, number: int
+) -> None:
+    stride = 1 if NIGHTLY else 4
+    flow = list(FLOWS)[number]
+
+    answer = lab.ask(flow=flow, mode="victim", stride=stride, offset=number % stride)
+
+    check(answer, f"{flow}, started again")

@@ -1,0 +1,194 @@
+"""The flows that a conductor is killed in, on fake machines: start, request, goal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ironic_rs.conductor.periodics.local_state import sync_local_state
+from ironic_rs.db import allocations, nodes, ports
+from ironic_rs.domain import states
+
+if TYPE_CHECKING:
+    from tests.harness.crash.site import Site
+
+NODE = "11111111-1111-4111-8111-111111111111"
+INSTANCE = "22222222-2222-4222-8222-222222222222"
+ALLOCATION = "33333333-3333-4333-8333-333333333333"
+VIF = "44444444-4444-4444-8444-444444444444"
+INSTANCE_INFO = {"image_source": "http://image", "capabilities": {"boot_option": "local"}}
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One flow.
+
+    :param request: asks a site for it, and drives it on when it waits.
+    :param goal: provision state at its end.
+    :param start: provision state before it.
+    :param power: power state before it.
+    :param power_goal: power state at its end, where the flow changes it.
+    :param instance: the node has an instance before it: allocation, VIF and all.
+    :param values: further columns of the node.
+    """
+
+    name: str
+    request: Callable[[Site], None]
+    goal: str
+    start: str
+    power: str = states.POWER_OFF
+    power_goal: str | None = None
+    instance: bool = False
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def store(self) -> None:
+        """Store the node of the flow, with all that hangs on it."""
+        values: dict[str, Any] = {
+            "uuid": NODE,
+            "driver": "fake-hardware",
+            "resource_class": "gold",
+            "provision_state": self.start,
+            "target_provision_state": states.STATES[self.start].target,
+            "power_state": self.power,
+            **self.values,
+        }
+        node = nodes.create(values)
+        port = ports.create({"node_id": node.id, "address": "52:54:00:00:00:01"})
+        if not self.instance:
+            return
+        record = {"uuid": ALLOCATION, "name": "mine", "resource_class": "gold"}
+        allocations.create_bound(record, node.id)
+        node = nodes.get(node.id)
+        node.instance_info = {**node.instance_info, **INSTANCE_INFO}
+        nodes.save(node, fence=None)
+        port.internal_info = {"tenant_vif_port_id": VIF}
+        ports.save(port)
+
+
+def _step(name: str, interface: str = "management") -> dict[str, str]:
+    return {"interface": interface, "step": name}
+
+
+def _action(verb: str, kind: str | None = None) -> Callable[[Site], None]:
+    def request(site: Site) -> None:
+        site.call("do_provisioning_action", verb)
+        if kind is not None:
+            site.go_on(kind)
+
+    return request
+
+
+def _clean_manually(site: Site) -> None:
+    wanted = [_step(name) for name in ("wipe_two", "wipe_slowly", "wipe_one")]
+    site.call("do_node_clean", wanted)
+    site.go_on("clean")
+
+
+def _deploy(site: Site) -> None:
+    site.call("do_node_deploy", configdrive={"meta_data": {"name": "m1"}})
+    site.go_on("deploy")
+
+
+def _rebuild(site: Site) -> None:
+    site.call("do_node_deploy", rebuild=True)
+    site.go_on("deploy")
+
+
+def _undeploy(site: Site) -> None:
+    site.call("do_node_tear_down")
+    site.go_on("clean")
+
+
+def _service(site: Site) -> None:
+    wanted = [_step(name) for name in ("mend_one", "mend_slowly", "mend_two")]
+    site.call("do_node_service", wanted)
+    site.go_on("service")
+
+
+def _inspect(site: Site) -> None:
+    site.call("inspect_hardware")
+
+
+def _rescue(site: Site) -> None:
+    site.call("do_node_rescue", "secret")
+
+
+def _unrescue(site: Site) -> None:
+    site.call("do_node_unrescue")
+
+
+def _power(state: str) -> Callable[[Site], None]:
+    return lambda site: site.call("change_node_power_state", state)
+
+
+def _take_over(site: Site) -> None:
+    sync_local_state(site.conductor)
+
+
+def _allocate(site: Site) -> None:
+    wanted = {"uuid": ALLOCATION, "name": "mine", "resource_class": "gold", "traits": []}
+    site.client.create_allocation(site.context, wanted)
+    site.settle()
+
+
+_ON, _OFF = states.POWER_ON, states.POWER_OFF
+_WITH_INSTANCE: dict[str, Any] = {"instance": True, "power": _ON}
+
+FLOWS = {
+    flow.name: flow
+    for flow in (
+        Flow("verify", _action("manage"), states.MANAGEABLE, states.ENROLL),
+        Flow("inspect", _inspect, states.MANAGEABLE, states.MANAGEABLE),
+        Flow("clean", _action("provide", "clean"), states.AVAILABLE, states.MANAGEABLE),
+        Flow("manual clean", _clean_manually, states.MANAGEABLE, states.MANAGEABLE),
+        Flow("deploy", _deploy, states.ACTIVE, states.AVAILABLE, instance=True, power_goal=_ON),
+        Flow("rebuild", _rebuild, states.ACTIVE, states.ACTIVE, **_WITH_INSTANCE),
+        Flow(
+            "undeploy",
+            _undeploy,
+            states.AVAILABLE,
+            states.ACTIVE,
+            power_goal=_OFF,
+            values={"console_enabled": True},
+            **_WITH_INSTANCE,
+        ),
+        Flow("rescue", _rescue, states.RESCUE, states.ACTIVE, **_WITH_INSTANCE),
+        Flow("unrescue", _unrescue, states.ACTIVE, states.RESCUE, **_WITH_INSTANCE),
+        Flow("service", _service, states.ACTIVE, states.ACTIVE, **_WITH_INSTANCE),
+        Flow(
+            "adopt",
+            _action("adopt"),
+            states.ACTIVE,
+            states.MANAGEABLE,
+            power=_ON,
+            values={"instance_info": INSTANCE_INFO, "instance_uuid": INSTANCE},
+        ),
+        Flow("power on", _power(_ON), states.MANAGEABLE, states.MANAGEABLE, power_goal=_ON),
+        Flow(
+            "power off",
+            _power(_OFF),
+            states.ACTIVE,
+            states.ACTIVE,
+            power_goal=_OFF,
+            **_WITH_INSTANCE,
+        ),
+        Flow(
+            "reboot",
+            _power(states.REBOOT),
+            states.ACTIVE,
+            states.ACTIVE,
+            power_goal=_ON,
+            **_WITH_INSTANCE,
+        ),
+        Flow(
+            "take-over",
+            _take_over,
+            states.ACTIVE,
+            states.ACTIVE,
+            values={"console_enabled": True},
+            **_WITH_INSTANCE,
+        ),
+        Flow("allocation", _allocate, states.AVAILABLE, states.AVAILABLE),
+    )
+}

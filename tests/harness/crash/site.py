@@ -1,0 +1,153 @@
+"""One conductor of a process, on one database, as the flows of the crash tests use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_rs.conductor.periodics import tasks
+from ironic_rs.conductor.service import Conductor
+from ironic_rs.conf import CONF
+from ironic_rs.db import allocations, history, models, nodes, session
+from ironic_rs.db.base import table
+from ironic_rs.domain import errors, states, steps
+from ironic_rs.rpc.conductor_client import ConductorClient
+from ironic_rs.rpc.context import admin_context
+from ironic_rs.rpc.direct import DirectTransport
+from tests.harness.crash.flows import NODE
+
+LIMIT = 60.0
+#: Passes of all periodics after which a node that still changes never comes to rest.
+_PASSES = 12
+
+_WAITS = {kind.wait: kind.name for kind in steps.KINDS.values()}
+_SHOWN = (
+    "provision_state",
+    "target_provision_state",
+    "power_state",
+    "target_power_state",
+    "reservation",
+    "last_error",
+    "maintenance",
+    "fault",
+    "conductor_affinity",
+    "instance_uuid",
+    "instance_info",
+    "allocation_id",
+    "console_enabled",
+    "clean_step",
+    "deploy_step",
+    "service_step",
+)
+
+
+class Site:
+    """A conductor whose parts are ready before the process is forked for its work."""
+
+    def __init__(self, host: str) -> None:
+        self.transport = DirectTransport()
+        self.conductor = Conductor(host, self.transport)
+        self.conductor.drivers.load()
+        self.client = ConductorClient(self.transport, self.conductor.ring)
+        self.context = admin_context()
+
+    def open(self, database: Path) -> None:
+        """Use this database from now on, in this process."""
+        CONF.set_override("connection", f"sqlite:///{database}", group="database")
+        session.configure()
+
+    def serve(self) -> None:
+        """Register, and serve RPC calls."""
+        self.conductor._register()
+        self.conductor.ring.reset()
+        self.transport.serve(self.conductor.host, self.conductor.registry).start()
+
+    # What flows ask for
+
+    def call(self, method: str, *args: Any, **kwargs: Any) -> None:
+        """Call an RPC method for the node, and wait for its worker."""
+        getattr(self.client, method)(self.context, self.node(), *args, **kwargs)
+        self.settle()
+
+    def go_on(self, kind: str) -> None:
+        """Drive the flow on while it waits, as the machine's end of a step does."""
+        while self.node().provision_state == steps.KINDS[kind].wait:
+            method = f"continue_node_{kind}"
+            self.conductor.registry.dispatch(method, self.context, {"node_id": NODE})
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until no worker holds anything."""
+        assert self.conductor.tasks.book.wait_empty(LIMIT), "a worker does not end"
+        assert self.conductor.workers.wait(LIMIT), "a worker does not end"
+
+    # What the database says
+
+    @staticmethod
+    def node() -> models.Node:
+        return nodes.get(NODE)
+
+    def picture(self) -> dict[str, Any]:
+        """Everything about the node that matters here, as JSON values."""
+        node = self.node()
+        with session.reader() as connection:
+            info = connection.execute(sa.select(table(models.Port).c.internal_info)).scalar()
+        return {
+            **{name: getattr(node, name) for name in _SHOWN},
+            "vif": (info or {}).get("tenant_vif_port_id"),
+            "allocations": [
+                dict(row) for row in allocations.select(["uuid", "state", "node_id", "last_error"])
+            ],
+            "history": len(history.select(["id"], {"node_id": node.id})),
+        }
+
+    # Recovery
+
+    def bury(self, host: str) -> None:
+        """Make a conductor dead for as long as it takes to be sure of it."""
+        rows = table(models.Conductor)
+        with session.writer() as connection:
+            connection.execute(
+                sa.update(rows)
+                .where(rows.c.hostname == host)
+                .values(updated_at=sa.func.datetime("now", "-1 day"))
+            )
+
+    def come_to_rest(self) -> dict[str, Any]:
+        """Run all periodics until nothing changes any more; return the picture then."""
+        periodics = tasks.collect(self.conductor)
+        before: dict[str, Any] | None = None
+        same = 0
+        for _ in range(_PASSES):
+            for periodic in periodics:
+                periodic.run(self.conductor)
+            self.settle()
+            now = self.picture()
+            same = same + 1 if now == before else 0
+            before = now
+            # A stray node is failed by the second pass that sees it.
+            if same == 2:
+                return now
+        raise AssertionError(f"after {_PASSES} passes of all periodics it still changes: {before}")
+
+    def go_on_waiting(self) -> None:
+        """Let a node that waits for its machine hear of it."""
+        kind = _WAITS.get(self.node().provision_state)
+        if kind is not None:
+            self.go_on(kind)
+
+    def leave_maintenance(self) -> None:
+        """Do what an operator does with a failed cleaning before trying it again."""
+        node = self.node()
+        if node.maintenance:
+            patch = [{"op": "replace", "path": "/maintenance", "value": False}]
+            self.client.update_node(self.context, node, patch)
+        if self.node().provision_state == states.CLEANFAIL:
+            self.call("do_provisioning_action", "manage")
+
+
+def text_of(exc: BaseException) -> str:
+    """Name an error, shortly."""
+    return str(exc) if isinstance(exc, errors.IronicError) else f"{type(exc).__name__}: {exc}"

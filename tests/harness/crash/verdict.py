@@ -1,0 +1,164 @@
+"""What has to hold after a conductor died: the invariants of the crash tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_rs.domain import states
+from tests.harness.crash import machine
+from tests.harness.crash.flows import ALLOCATION, FLOWS, INSTANCE_INFO, VIF, Flow
+from tests.harness.crash.site import Site, text_of
+
+#: States in which a node rests, or waits for its machine or its operator.
+SETTLED = frozenset(states.STATES) - states.STUCK_STATES_TREATED_AS_FAIL
+#: The instance is gone, or on its way to be forgotten.
+_AFTER_TEAR_DOWN = frozenset(
+    {states.AVAILABLE, states.MANAGEABLE, states.CLEANWAIT, states.CLEANFAIL, states.CLEANHOLD}
+)
+
+
+def reached(flow: Flow, picture: dict[str, Any], power: str) -> None:
+    """Check the end of a flow that nobody disturbed.
+
+    :raises AssertionError: it is not the goal.
+    """
+    wrong = goal(flow, picture, power)
+    assert not wrong, wrong
+
+
+def goal(flow: Flow, picture: dict[str, Any], power: str) -> list[str]:
+    """Tell in what the node differs from the goal of its flow."""
+    wrong = []
+    if picture["provision_state"] != flow.goal:
+        wrong.append(
+            f"the goal {flow.goal!r} is not reached: {picture['provision_state']!r}, "
+            f"last_error {picture['last_error']!r}"
+        )
+    if flow.power_goal and power != flow.power_goal:
+        wrong.append(f"the machine is {power!r}, not {flow.power_goal!r}")
+    if picture["power_state"] != power:
+        wrong.append(f"recorded as {picture['power_state']!r}, but the machine is {power!r}")
+    if flow.name == "allocation":
+        wrong += _allocated(picture)
+    return wrong
+
+
+def _allocated(picture: dict[str, Any]) -> list[str]:
+    rows = picture["allocations"]
+    if len(rows) != 1 or rows[0]["state"] != "active" or not rows[0]["node_id"]:
+        return [f"the allocation is not active: {rows}"]
+    if picture["instance_uuid"] != ALLOCATION or picture["allocation_id"] is None:
+        return ["the node does not know of its allocation"]
+    return []
+
+
+def judge(flow: Flow, site: Site, mode: str) -> list[str]:
+    """Recover from the death of the victim; return what is wrong then."""
+    killed = site.picture()
+    switched = _switched()
+    wrong = _at_the_kill(killed)
+    if mode == "victim":
+        site.conductor.start()
+    else:
+        site.serve()
+        site.bury("victim")
+    try:
+        settled = site.come_to_rest()
+    except AssertionError as exc:
+        return [*wrong, str(exc)]
+    wrong += _settled(flow, killed, settled)
+    if not wrong:
+        site.go_on_waiting()
+        ended = site.come_to_rest()
+        wrong += _settled(flow, killed, ended) + _once() + _kept(flow, ended)
+        if settled["provision_state"] == ended["provision_state"] and switched != _switched():
+            wrong.append("recovery switched the machine")
+    if not wrong:
+        try:
+            wrong = _again(flow, site)
+        except Exception as exc:
+            wrong = [f"it can not be used again: {text_of(exc)}"]
+    if wrong:
+        wrong.append(f"killed {killed}; settled {settled}; calls {dict(machine.calls())}")
+    return wrong
+
+
+def _at_the_kill(killed: dict[str, Any]) -> list[str]:
+    done = killed["target_power_state"] is None
+    if done and killed["power_state"] != machine.power():
+        return [
+            f"the database says that the machine is {killed['power_state']!r} and that nothing "
+            f"is pending, but it is {machine.power()!r}"
+        ]
+    return []
+
+
+def _settled(flow: Flow, killed: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    wrong = []
+    state = now["provision_state"]
+    if now["reservation"] is not None:
+        wrong.append(f"locked by {now['reservation']!r}")
+    if state not in SETTLED:
+        wrong.append(f"stuck in {state!r}")
+    if now["target_power_state"] is not None:
+        wrong.append(f"a power action is pending for ever: {now['target_power_state']!r}")
+    unwatched = now["maintenance"] or state in states.SYNC_EXCLUDED
+    if now["power_state"] != machine.power() and not (unwatched and now["power_state"] is None):
+        wrong.append(f"recorded as {now['power_state']!r}, but the machine is {machine.power()!r}")
+    failed = state in states.FAILURE or state == states.ERROR
+    given_up = killed["provision_state"] != state and state == states.ENROLL
+    if (failed or given_up) and not now["last_error"]:
+        wrong.append(f"{state!r} without a last_error")
+    if failed and not now["history"]:
+        wrong.append(f"{state!r} without a word in the history")
+    if any(row["state"] == "allocating" for row in now["allocations"]):
+        wrong.append(f"nobody looks for a node: {now['allocations']}")
+    if flow.name == "allocation" and now["allocations"]:
+        wrong += _allocated(now)
+    return wrong
+
+
+def _switched() -> int:
+    return sum(number for name, number in machine.calls().items() if name.startswith("power "))
+
+
+def _once() -> list[str]:
+    run = machine.steps_run(machine.calls())
+    return [f"step {name} ran {number} times" for name, number in run.items() if number > 1]
+
+
+def _kept(flow: Flow, now: dict[str, Any]) -> list[str]:
+    """Look for the instance: all of it is there, or it was taken off as a whole."""
+    if not flow.instance:
+        return []
+    wrong = []
+    rows = [row["uuid"] for row in now["allocations"]]
+    if flow.name == "undeploy" and now["provision_state"] in _AFTER_TEAR_DOWN:
+        for name in ("instance_uuid", "instance_info", "allocation_id", "vif"):
+            if now[name]:
+                wrong.append(f"{name} is left behind: {now[name]!r}")
+        if rows:
+            wrong.append(f"allocations are left behind: {rows}")
+        return wrong
+    if now["instance_uuid"] != ALLOCATION:
+        wrong.append(f"instance_uuid is lost: {now['instance_uuid']!r}")
+    if not INSTANCE_INFO.items() <= now["instance_info"].items():
+        wrong.append(f"instance_info is lost: {now['instance_info']}")
+    if rows != [ALLOCATION] or now["allocation_id"] is None:
+        wrong.append(f"the allocation is lost: {rows}, of the node {now['allocation_id']}")
+    if now["vif"] != VIF and not machine.calls()["network.vif_detach"]:
+        wrong.append(f"the VIF is lost: {now['vif']!r}")
+    return wrong
+
+
+def _again(flow: Flow, site: Site) -> list[str]:
+    """Ask for the flow again: a node is never lost to a crash."""
+    ended = site.picture()
+    if not goal(flow, ended, machine.power()):
+        return []
+    site.leave_maintenance()
+    machine.forget_calls()
+    torn_down = flow.name == "undeploy" and ended["provision_state"] in _AFTER_TEAR_DOWN
+    (FLOWS["clean"] if torn_down else flow).request(site)
+    wrong = goal(flow, site.picture(), machine.power())
+    return [f"asked again, {text}" for text in wrong] + _once()
