@@ -15,7 +15,7 @@ from ironic_rs.db.base import table
 
 _SPACE = uuid.UUID("7c9a1f0e-3f0b-4a52-9f5e-0d6f6a1f2b3c")
 _NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
-_INTERFACES = {
+INTERFACES = {
     "bios": "no-bios",
     "boot": "fake",
     "console": "no-console",
@@ -93,7 +93,7 @@ def _node(number: int) -> dict[str, Any]:
         if deployed
         else {},
         "extra": {"rack": f"R{number // 40}", "unit": number % 40, "asset": f"A{number:07d}"},
-        **{f"{kind}_interface": name for kind, name in _INTERFACES.items()},
+        **{f"{kind}_interface": name for kind, name in INTERFACES.items()},
     }
 
 

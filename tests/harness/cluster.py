@@ -345,9 +345,13 @@ class Cluster:
 
 
 class Sandbox:
-    """A fleet of simulated machines in a process of its own."""
+    """A fleet of simulated machines in a process of its own.
 
-    def __init__(self, folder: Path, machines: int, *args: str) -> None:
+    :param args: further arguments of ``ironic-rs-sandbox serve``.
+    :param image_mib: size of the image to deploy.
+    """
+
+    def __init__(self, folder: Path, machines: int, *args: str, image_mib: int = 4) -> None:
         self.folder = folder / "sandbox"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port, self.files_port = free_port(), free_port()
@@ -356,7 +360,12 @@ class Sandbox:
         self.image_url = f"http://{HOST}:{self.files_port}/demo.img"
         self.image_file = self.files / "demo.img"
         subprocess.run(
-            [str(BIN / "ironic-rs-sandbox"), "demo-files", str(self.files), "--image-mib=4"],
+            [
+                str(BIN / "ironic-rs-sandbox"),
+                "demo-files",
+                str(self.files),
+                f"--image-mib={image_mib}",
+            ],
             check=True,
             capture_output=True,
             timeout=60,
