@@ -75,8 +75,28 @@ class NodesEndpoint(Endpoint):
         """
         with self.acquire(context, node_id, purpose="node update", load_driver=False) as task:
             node = task.node
+            parent = node.parent_node
             node_rules.apply(node, patch, self.conductor.drivers, reset_interfaces=reset_interfaces)
+            if node.parent_node not in (None, parent):
+                self._claim_parent(task, parent)
             task.save()
+
+    def _claim_parent(self, task: Task, previous: str | None) -> None:
+        """Store a new parent ahead of the other changes, and look once more.
+
+        Of two changes at the same time, each under the lock of its own node, neither
+        sees the other one before it is stored.
+
+        :raises InvalidParameterValue: together they are a loop; nothing is changed.
+        """
+        node, host = task.node, self.conductor.host
+        wanted = str(node.parent_node)
+        nodes.update(node, {"parent_node": wanted}, fence=host)
+        try:
+            node_rules.check_parent(str(node.uuid), wanted)
+        except errors.InvalidParameterValue:
+            nodes.update(node, {"parent_node": previous}, fence=host)
+            raise
 
     @rpc_method("destroy_node", since="1.9")
     def destroy_node(self, context: RequestContext, node_id: str) -> None:
