@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from ironic_rs.conductor.periodics.framework import Scheduler
+from ironic_rs.conductor.periodics.scheduler import Scheduler
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.db import session
@@ -32,6 +32,8 @@ from tests.functional.defects.site import (
     steps,
 )
 from tests.harness.scripted import Kit
+
+LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 
 # Children
 
@@ -67,12 +69,15 @@ def test_w01_the_power_of_children_is_synced(site: Site, parent: str) -> None:
     [
         (states.DEPLOYWAIT, "_check_deploy_timeouts", states.DEPLOYFAIL),
         (states.CLEANWAIT, "_check_cleanwait_timeouts", states.CLEANFAIL),
+        (states.RESCUEWAIT, "_check_rescuewait_timeouts", states.RESCUEFAIL),
+        (states.SERVICEWAIT, "_check_servicewait_timeouts", states.SERVICEFAIL),
+        (states.INSPECTWAIT, "_check_inspect_wait_timeouts", states.INSPECTFAIL),
     ],
 )
 def test_w01_children_do_not_wait_for_ever(
     site: Site, parent: str, state: str, periodic: str, failed: str
 ) -> None:
-    child = site.node(state, parent_node=parent)
+    child = site.node(state, parent_node=parent, inspection_started_at=LONG_AGO)
     age(child, 100_000)
 
     site.tick(periodic)
@@ -311,7 +316,7 @@ def test_w39_conductors_that_start_together_do_not_work_in_phase(site: Site) -> 
         scheduler = Scheduler(site.conductor, list(site.periodics.values()))
         scheduler.start()
         scheduler.stop()
-        dues.append([due for due, _, _ in sorted(scheduler._due, key=lambda item: item[1])])
+        dues.append([record.due or 0.0 for record in scheduler.records])
 
     apart = [abs(one - other) for one, other in zip(*dues, strict=True)]
     # By chance two of them may be; all of them may not.

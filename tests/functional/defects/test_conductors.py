@@ -324,7 +324,8 @@ def test_w28_the_locks_of_a_dead_conductor_are_found_by_its_whole_name(site: Sit
 def test_w50_a_conductor_that_was_cleaned_up_registers_itself_again(site: Site) -> None:
     uuid = site.node(states.MANAGEABLE)
     before = site.api.get("/v1/drivers/fake-hardware").body
-    conductors.destroy("cond-a")
+    dead_conductor("cond-a")
+    assert conductors.destroy("cond-a", 1800)
     site.conductor.ring.reset()
     assert site.api.get("/v1/conductors").body["conductors"] == []
     assert site.api.put(f"/v1/nodes/{uuid}/states/power", {"target": "power off"}).status >= 400
