@@ -26,6 +26,12 @@ def truncate_error(text: str) -> str:
     return text if len(text) <= limit else text[:limit]
 
 
+def is_kept() -> bool:
+    """Tell whether the operator wants a history of nodes."""
+    group = CONF.conductor
+    return bool(group.node_history) and group.node_history_max_entries > 0
+
+
 def record(
     node: models.Node,
     host: str,
@@ -49,7 +55,7 @@ def record(
         return
     if error:
         node.last_error = truncate_error(event)
-    if not CONF.conductor.node_history or CONF.conductor.node_history_max_entries <= 0:
+    if not is_kept():
         return
     values = {
         "node_id": node.id,

@@ -26,7 +26,7 @@ from ironic_rs.db import nodes as db_nodes
 from ironic_rs.db import portgroups as db_portgroups
 from ironic_rs.db import ports as db_ports
 from ironic_rs.db import records
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, state_since, states
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.service import Conductor
@@ -255,6 +255,8 @@ class Task(LockedNode):
         """
         self.check_lock()
         node, host = self.node, self.conductor.host
+        if touch:
+            self._keep_since()
         values: dict[str, Any] = {**records.changes(node), "reservation": None}
         if touch:
             # Each write of the state, be it the same, moves provision_updated_at.
@@ -276,8 +278,13 @@ class Task(LockedNode):
         if self.shared:
             db_nodes.touch_provisioning(self.node.id)
             return
-        self.check_lock()
+        self._keep_since()
+        self.save()
         db_nodes.touch_provisioning(self.node.id, fence=self.conductor.host)
+
+    def _keep_since(self) -> None:
+        node = self.node
+        state_since.keep(node.driver_internal_info, node.provision_state, node.provision_updated_at)
 
     def history(
         self, event: str, event_type: str, *, error: bool = True, user: str | None = None
@@ -332,6 +339,7 @@ class Task(LockedNode):
         state, target = states.advance(old_state, old_target, event, target_state)
         node.provision_state = state
         node.target_provision_state = target
+        kept = node.driver_internal_info.pop(state_since.KEY, None)
         if callback is not None or last_error is not None:
             node.last_error = last_error
         try:
@@ -340,6 +348,8 @@ class Task(LockedNode):
             node.provision_state = old_state
             node.target_provision_state = old_target
             node.last_error = old_error
+            if kept is not None:
+                node.driver_internal_info[state_since.KEY] = kept
             raise
         failed = state in states.FAILED
         LOG.log(

@@ -40,6 +40,7 @@ from ironic_rs.conf import (
     redfish,
     sensor_data,
     service_catalog,
+    time_in_state,
 )
 
 CONF = cfg.CONF
@@ -76,6 +77,7 @@ MODULES = (
     redfish,
     sensor_data,
     service_catalog,
+    time_in_state,
 )
 
 for _module in MODULES:

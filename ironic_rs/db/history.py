@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,6 +61,30 @@ def create(connection: Connection, given: Mapping[str, Any]) -> str:
     with integrity.translated(NodeHistory, row):
         connection.execute(sa.insert(_history).values(row))
     return str(row["uuid"])
+
+
+@session.writes
+def create_all(connection: Connection, given: Sequence[Mapping[str, Any]]) -> None:
+    """Store entries (1 statement); all have the same fields."""
+    rows = [
+        values.for_insert(NodeHistory, {**entry, "event": values.cut_middle(entry.get("event"))})
+        for entry in given
+    ]
+    with integrity.translated(NodeHistory, rows[0]):
+        connection.execute(sa.insert(_history), rows)
+
+
+@session.reads
+def newest_of_type(
+    connection: Connection, node_ids: Sequence[int], event_type: str
+) -> dict[int, datetime.datetime]:
+    """When the newest entry of a type was made, for those of the nodes that have one."""
+    rows = connection.execute(
+        sa.select(_history.c.node_id, sa.func.max(_history.c.created_at))
+        .where(_history.c.node_id.in_(list(node_ids)), _history.c.event_type == event_type)
+        .group_by(_history.c.node_id)
+    )
+    return {node_id: at for node_id, at in rows}
 
 
 #: Rows that one statement names.

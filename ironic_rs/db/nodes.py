@@ -138,6 +138,8 @@ LISTING = Listing(
         .where(_allocations.c.id == _nodes.c.allocation_id)
         .scalar_subquery(),
         "traits_json": _TRAITS,
+        # Times of nodes are compared with this clock (W43).
+        "database_time": sa.select(utcnow()).scalar_subquery(),
     },
     filters={
         **{name: equals(_nodes.c[name]) for name in _EQUAL},

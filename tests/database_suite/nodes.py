@@ -53,6 +53,14 @@ class TestReadingNodes:
         assert node.created_at.tzinfo is datetime.UTC
         assert records.changes(node) == {}
 
+    def test_a_row_tells_the_time_of_the_database_beside_its_own(self):
+        node = make_node()
+        nodes.touch_provisioning(node.id)
+        (row,) = nodes.select(["database_time", "provision_updated_at"], {"id": node.id})
+        assert row["database_time"].tzinfo is datetime.UTC
+        age = row["database_time"] - row["provision_updated_at"]
+        assert datetime.timedelta(0) <= age < datetime.timedelta(minutes=5)
+
     def test_a_node_is_found_by_id_uuid_name_instance_and_address(self):
         instance = str(uuid.uuid4())
         node = make_node(name="metal-1", instance_uuid=instance)

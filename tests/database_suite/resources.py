@@ -243,6 +243,23 @@ class TestHistory:
         with pytest.raises(errors.InvalidParameterValue):
             history.create({"node_id": 12345, "event": "x"})
 
+    def test_entries_of_many_nodes_are_written_with_one_statement(self):
+        first, second, other = make_node(), make_node(), make_node()
+        with session.count_statements() as seen:
+            history.create_all(
+                [
+                    {"node_id": node.id, "event": "slow", "event_type": "time in state"}
+                    for node in (first, second)
+                ]
+            )
+        assert seen.count == 1
+        ids = [node.id for node in (first, second, other)]
+        newest = history.newest_of_type(ids, "time in state")
+        assert set(newest) == {first.id, second.id}
+        assert newest[first.id].tzinfo is datetime.UTC
+        self.add(other, 1)
+        assert history.newest_of_type([other.id], "time in state") == {}
+
     def test_a_huge_event_loses_its_middle(self):
         entry = history.create({"node_id": make_node().id, "event": "ä" * 40000 + "end"})
         event = history.get(entry).event

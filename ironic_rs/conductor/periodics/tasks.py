@@ -21,6 +21,7 @@ from ironic_rs.conductor.periodics.local_state import sync_local_state
 from ironic_rs.conductor.periodics.orphans import OrphanCheck
 from ironic_rs.conductor.periodics.power_sync import PowerSync, recover_power_failures
 from ironic_rs.conductor.periodics.sensors import SensorReading
+from ironic_rs.conductor.periodics.time_in_state import TimeInState
 from ironic_rs.drivers.decorators import NodePeriodic
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ def of_conductor() -> list[Periodic]:
             "_send_sensor_data",
             Every("sensor_data", "interval", when=lambda conf: conf.sensor_data.send_sensor_data),
             SensorReading().run,
+        ),
+        Periodic(
+            "_check_time_in_state",
+            Every("time_in_state", "check_interval"),
+            TimeInState().run,
         ),
     ]
 

@@ -29,6 +29,7 @@ COSTS = {
     "manage_node_history": 1,
     "cleanup_stale_conductors": 1,
     "_send_sensor_data": 0,
+    "_check_time_in_state": 1,
 }
 
 

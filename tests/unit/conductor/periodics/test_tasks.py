@@ -69,6 +69,7 @@ TABLE = [
     ),
     ("cleanup_stale_conductors", "conductor.conductor_cleanup_interval", 86400, {}),
     ("_send_sensor_data", "sensor_data.interval", 600, {"sensor_data.send_sensor_data": False}),
+    ("_check_time_in_state", "time_in_state.check_interval", 60, {}),
 ]
 #: Intervals that can not be 0.
 ALWAYS_ON = {"conductor.check_rescue_state_interval", "sensor_data.interval"}
