@@ -135,7 +135,7 @@ def scene(cluster: Cluster, sandbox: Sandbox) -> Iterator[Scene]:
         ("wait call-back", "wait call-back"),
     ],
 )
-def test_the_survivor_releases_the_lock_and_settles_the_node(
+def test_w09_the_survivor_releases_the_lock_and_settles_the_node(
     scene: Scene, state: str, expected: str
 ) -> None:
     node = scene.found[state]

@@ -12,7 +12,7 @@ from tests.harness.servers import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 
-def test_a_frozen_conductor_writes_nothing_to_the_nodes_that_it_lost(cluster: Cluster) -> None:
+def test_w42_a_frozen_conductor_writes_nothing_to_the_nodes_that_it_lost(cluster: Cluster) -> None:
     cluster.processes["c1"].signal(signal.SIGTERM)
     assert cluster.processes["c1"].wait() == 0
     victim = cluster.start_conductor("c1", {"fake": {"deploy_delay": 3}})

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(600)
 DEPLOYS = 5
 
 
-def test_running_deployments_end_and_no_new_work_is_taken(cluster: Cluster) -> None:
+def test_w07_running_deployments_end_and_no_new_work_is_taken(cluster: Cluster) -> None:
     for host in ("c1", "c2"):
         cluster.processes[host].signal(signal.SIGTERM)
         assert cluster.processes[host].wait() == 0

@@ -100,7 +100,7 @@ def test_errors_keep_their_class_and_details(cluster: Cluster, names: list[str])
     cluster.send("DELETE", "/v1/nodes/e1", expect=204)
 
 
-def test_a_restarted_conductor_frees_its_own_locks(cluster: Cluster, names: list[str]) -> None:
+def test_w28_a_restarted_conductor_frees_its_own_locks(cluster: Cluster, names: list[str]) -> None:
     # Several conductors of one host: the name in the lock has the port as well (W28).
     name = names[0]
     cluster.processes[name].signal(signal.SIGTERM)
