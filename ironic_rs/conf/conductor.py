@@ -325,6 +325,15 @@ OPTS: list[cfg.Opt] = [
         mutable=True,
         help="Hash by which a rescue password is handed to the ramdisk.",
     ),
+    cfg.BoolOpt(
+        "require_rescue_password_hashed",
+        default=True,
+        mutable=True,
+        help=(
+            "Fail a rescue whose ramdisk does not take a hashed password. When false, such a "
+            "ramdisk gets the password in plain text."
+        ),
+    ),
     cfg.StrOpt(
         "bootloader",
         mutable=True,

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
+from oslo_utils import timeutils
 
-from ironic_rs.domain import errors
+from ironic_rs.domain import capabilities, errors
+
+if TYPE_CHECKING:
+    from ironic_rs.db import models
 
 _LEVELS = ("JBOD", "0", "1", "2", "5", "6", "1+0", "5+0", "6+0")
 
@@ -105,3 +109,66 @@ def validate(config: Any) -> None:
 def logical_disk_properties() -> dict[str, str]:
     """Return property name -> description of a logical disk."""
     return {name: spec["description"] for name, spec in _PROPERTIES.items()}
+
+
+def filtered_target(
+    node: models.Node, *, create_root_volume: bool = True, create_nonroot_volumes: bool = True
+) -> dict[str, Any]:
+    """Return what of target_raid_config is to be created.
+
+    :raises MissingParameterValue: there is no target, or nothing of it is left.
+    """
+    target = node.target_raid_config
+    if not target:
+        raise errors.MissingParameterValue(
+            f"Node {node.uuid} has no target RAID configuration: set one with "
+            "PUT /v1/nodes/<node>/states/raid."
+        )
+    disks = [
+        disk
+        for disk in target["logical_disks"]
+        if (create_root_volume if disk.get("is_root_volume") else create_nonroot_volumes)
+    ]
+    if not disks:
+        raise errors.MissingParameterValue(
+            f"The target RAID configuration of node {node.uuid} has no volumes of the wanted kind "
+            f"(create_root_volume {create_root_volume}, create_nonroot_volumes "
+            f"{create_nonroot_volumes})."
+        )
+    return {**target, "logical_disks": disks}
+
+
+def record(node: models.Node, config: Mapping[str, Any]) -> None:
+    """Write what was created to the node (not saved).
+
+    The root volume also sets the properties ``local_gb``, ``root_device`` and the
+    capability ``raid_level``.
+
+    :param config: {"logical_disks": [...]}, as the driver reports it.
+    :raises InvalidParameterValue: properties.capabilities is not text, or the
+        size of the root volume no number.
+    """
+    node.raid_config = {**config, "last_updated": str(timeutils.utcnow())}
+    root = next((disk for disk in config["logical_disks"] if disk.get("is_root_volume")), None)
+    if root is None:
+        return
+    size = root.get("size_gb")
+    if size is not None and size != "MAX":
+        try:
+            node.properties["local_gb"] = int(size)
+        except (TypeError, ValueError):
+            raise errors.InvalidParameterValue(
+                f"size_gb of the root volume of node {node.uuid} is {size!r}, which is no number."
+            ) from None
+    if root.get("root_device_hint"):
+        node.properties["root_device"] = root["root_device_hint"]
+    if root.get("raid_level"):
+        node.properties["capabilities"] = capabilities.replaced(
+            node.properties.get("capabilities"), "raid_level", str(root["raid_level"])
+        )
+
+
+def forget(node: models.Node) -> None:
+    """Write to the node that all volumes are deleted (not saved)."""
+    node.raid_config = {}
+    node.properties.pop("root_device", None)

@@ -171,8 +171,11 @@ class BootInterface(BaseInterface):
         return None
 
     @abstractmethod
-    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str]) -> None:
-        """Make the next boot run the ramdisk with these kernel parameters."""
+    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str | None]) -> None:
+        """Make the next boot run the ramdisk with these kernel parameters.
+
+        :param ramdisk_params: None stands for a key alone.
+        """
 
     @abstractmethod
     def clean_up_ramdisk(self, task: Task) -> None:

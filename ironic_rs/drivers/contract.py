@@ -77,6 +77,10 @@ class Task(Protocol):
     @property
     def ports(self) -> Sequence[models.Port]: ...
 
+    @ports.setter
+    def ports(self, value: Sequence[models.Port] | None) -> None:
+        """None: they have changed, and are loaded again on the next use."""
+
     @property
     def portgroups(self) -> Sequence[models.Portgroup]: ...
 

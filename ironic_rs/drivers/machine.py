@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ironic_rs.domain import raid, states
 from ironic_rs.drivers import decorators
@@ -25,6 +25,9 @@ class PowerInterface(BaseInterface):
     """Reads and changes the power state."""
 
     interface_type = "power"
+    #: True: a request goes to the running ramdisk, so its address and token must not be
+    #: forgotten before; the interface forgets them when the request was taken.
+    uses_agent: ClassVar[bool] = False
 
     @abstractmethod
     def get_power_state(self, task: Task) -> str | None:

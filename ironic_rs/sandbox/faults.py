@@ -33,6 +33,7 @@ class Faults:
     power_lie: str = _fault("", "the BMC always reports this power state (On, Off)")
     session_lifetime: float | None = _fault(None, "BMC sessions end after so many seconds")
     agent_silent: bool = _fault(False, "the ramdisk boots, but the agent never calls")
+    agent_inspection_error: str = _fault("", "the ramdisk reports that inspection failed with this")
     agent_fail_step: str = _fault("", "this in-band step fails: 'step', 'interface.step' or '*'")
     agent_step_seconds: float = _fault(0.0, "each in-band step takes so long in addition")
     agent_status: int = _fault(0, "the agent answers commands with this HTTP status")

@@ -142,6 +142,7 @@ class Machine:
         self.configdrive_path = self.folder / "configdrive.iso"
         self.configdrive: dict[str, Any] | None = None
         self.rescue_hash: str | None = None
+        self.volumes: list[dict[str, Any]] = []
         self.software = "none"
         self.detail = ""
         self.agent: AgentProcess | None = None
@@ -359,7 +360,10 @@ class Machine:
             return str(exc)
         finally:
             path.unlink(missing_ok=True)
-        await self._run_agent(medium)
+        if medium.runs_agent:
+            await self._run_agent(medium)
+        else:
+            self._note("instance", f"runs the ISO {medium.label}")
         return None
 
     async def _run_agent(self, medium: media.BootMedium) -> None:
@@ -411,6 +415,7 @@ class Machine:
                 {"name": image.name, "size": image.size, "sha256": image.sha256} if image else None
             ),
             "configdrive": self.configdrive,
+            "volumes": list(self.volumes),
             "faults": self.faults.to_json(),
             "history": list(self.history),
         }

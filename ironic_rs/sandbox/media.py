@@ -35,6 +35,11 @@ class BootMedium:
     files: dict[str, bytes] = field(default_factory=dict)
     label: str = ""
 
+    @property
+    def runs_agent(self) -> bool:
+        """Whether the agent is started; else the medium runs something of its user."""
+        return any(key.startswith("ipa-") for key in self.parameters)
+
     def parameter(self, *names: str) -> str | None:
         """First of the parameters that is set."""
         for name in names:

@@ -38,6 +38,7 @@ class RamdiskApi:
         self.lookup_answers: list[int] = []
         self.heartbeat_answers: list[int] = []
         self.lookups: list[dict[str, Any]] = []
+        self.inspection_answers: list[int] = []
         self.inspections: list[dict[str, Any]] = []
         self.heartbeats: queue.Queue[dict[str, Any]] = queue.Queue()
         self.config: dict[str, Any] = {"heartbeat_timeout": 300}
@@ -83,7 +84,8 @@ class RamdiskApi:
                 version = self.headers.get("X-OpenStack-Ironic-API-Version")
                 if self.path.startswith("/v1/continue_inspection"):
                     api.inspections.append({**body, "version": version})
-                    self.answer(202, {"uuid": NODE})
+                    status = api.inspection_answers.pop(0) if api.inspection_answers else 202
+                    self.answer(status, {"uuid": NODE})
                     return
                 status = api.heartbeat_answers.pop(0) if api.heartbeat_answers else 202
                 self.answer(status, None)
@@ -154,13 +156,20 @@ class Conductor:
         assert status == 200, document
         return document["commands"]
 
-    def step(self, kind: str, interface: str, step: str, **args: Any) -> dict[str, Any]:
+    def step(
+        self,
+        kind: str,
+        interface: str,
+        step: str,
+        node: dict[str, Any] | None = None,
+        **args: Any,
+    ) -> dict[str, Any]:
         """Run a step to its end; the result of the command."""
         return self.command(
             f"{kind}.execute_{kind}_step",
             wait=True,
             step={"interface": interface, "step": step, "args": args, "priority": 10},
-            node={"uuid": NODE},
+            node={"uuid": NODE, **(node or {})},
             ports=[],
             **{f"{kind}_version": None},
         )

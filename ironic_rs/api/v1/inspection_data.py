@@ -63,6 +63,7 @@ _COLUMNS = (
     "driver",
     "conductor_group",
     "provision_state",
+    "reservation",
     "properties",
     "instance_info",
     "driver_internal_info",
@@ -133,6 +134,7 @@ def _find(uuid: str | None, addresses: list[str], bmc: list[str]) -> Node | None
     """Return the node, or None when nothing at all matches (it may be enrolled).
 
     :raises NotFound: what matches is contradictory, or does not wait for inspection.
+    :raises Conflict: its inspection is just being started; the ramdisk tries again.
     """
     by_port = _by_port(addresses)
     if uuid is not None and by_port is not None and by_port != uuid:
@@ -141,6 +143,10 @@ def _find(uuid: str | None, addresses: list[str], bmc: list[str]) -> Node | None
     known = uuid or by_port
     if known is not None:
         rows = db_nodes.select(_COLUMNS, {"uuid": known}, limit=1)
+        if rows and rows[0]["provision_state"] == states.INSPECTING and rows[0]["reservation"]:
+            # A machine that boots fast is not to be turned away for good.
+            LOG.info("Inspection data came for node %s, which is locked", known)
+            raise errors.Conflict("The inspection is busy, send the data again later.")
         if not rows or rows[0]["provision_state"] != states.INSPECTWAIT:
             LOG.error("Inspection data came for node %s, which does not wait for any", known)
             raise errors.NotFound(_NOT_FOUND)

@@ -12,6 +12,7 @@ from oslo_log import log
 
 from ironic_rs.conductor import failures
 from ironic_rs.conductor.flows import cache
+from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.domain import errors, states, steps
 from ironic_rs.inspection import store
 from ironic_rs.inspection.rules import engine as rules
@@ -70,6 +71,9 @@ def continue_inspection(
         task.save()
         return
     cache.firmware(task)
+    if not keep_agent(task):
+        # A pre-generated token would lock out a ramdisk that is booted another way.
+        steps.wipe_token_and_url(task.node)
     task.event("done")
 
 

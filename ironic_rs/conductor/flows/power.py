@@ -115,7 +115,7 @@ def _remember_request(task: Task, new_state: str, target: str) -> None:
     node.target_power_state = target
     _forget_error(node)
     node.driver_internal_info["last_power_state_change"] = datetime.now(UTC).isoformat()
-    if new_state in _OFF or new_state in _REBOOTS:
+    if (new_state in _OFF or new_state in _REBOOTS) and not task.driver.power.uses_agent:
         steps.wipe_on_power_off(node)
     task.save()
 

@@ -327,13 +327,19 @@ class AgentClient:
             wait=True,
         )
 
-    def execute_step(self, kind: StepKind, step: Step, ports: Sequence[models.Port]) -> Command:
-        """Start an in-band step."""
+    def execute_step(
+        self, kind: StepKind, step: Step, ports: Sequence[models.Port], **node_values: Any
+    ) -> Command:
+        """Start an in-band step.
+
+        :param node_values: columns of the node that the ramdisk is to see changed.
+        """
+        node = payload.node_dict(self._node, with_configdrive=kind.name == "deploy")
         return self.run(
             f"{kind.name}.execute_{kind.name}_step",
             {
                 "step": step,
-                "node": payload.node_dict(self._node, with_configdrive=kind.name == "deploy"),
+                "node": {**node, **node_values},
                 "ports": payload.port_dicts(ports),
                 f"{kind.name}_version": self._node.driver_internal_info.get(
                     "hardware_manager_version"
@@ -385,6 +391,30 @@ class AgentClient:
     def collect_system_logs(self) -> Command:
         """Get the logs of the ramdisk: base64 of a tar.gz in ``system_logs``."""
         return self.run("log.collect_system_logs", {}, wait=True)
+
+    def finalize_rescue(self, hashed_password: str | None, password: str | None) -> Command:
+        """Set the password of the rescue user, and leave the rescuing network.
+
+        :param password: plain; only for ramdisks that know no hashes, where
+            ``[conductor]require_rescue_password_hashed`` allows it.
+        :raises InstanceRescueFailure: the ramdisk knows no hashes, and must.
+        """
+        node = self._node
+        name = "rescue.finalize_rescue"
+        try:
+            return self.run(name, {"rescue_password": hashed_password, "hashed": True}, wait=True)
+        except errors.AgentAPIError as exc:
+            if CONF.conductor.require_rescue_password_hashed:
+                raise errors.InstanceRescueFailure(
+                    instance=node.instance_uuid,
+                    node=node.uuid,
+                    reason=(
+                        "the ramdisk does not take a hashed password, which "
+                        f"[conductor]require_rescue_password_hashed demands: {exc}"
+                    ),
+                ) from exc
+            LOG.warning("Node %s: the rescue password is sent in plain text: %s", node.uuid, exc)
+            return self.run(name, {"rescue_password": password}, wait=True)
 
     def lockdown(self, *, fail_if_unavailable: bool = True) -> None:
         """Make the ramdisk take its network down, and wait until it is unreachable.

@@ -5,6 +5,7 @@ Source: specification conductor.md sections 8.3 and 8.4, drivers.md section 9.1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oslo_log import log
@@ -14,15 +15,38 @@ from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, states, steps
 from ironic_rs.domain.steps import StepKind
 from ironic_rs.drivers import fast_track
-from ironic_rs.drivers.agent import inband
+from ironic_rs.drivers.agent import inband, rescue
 
 if TYPE_CHECKING:
     from ironic_rs.drivers.contract import Task
 
 LOG = log.getLogger(__name__)
 
-#: State that waits for the agent -> kind of the steps it waits for.
-_WAITING = {kind.wait: kind for kind in steps.KINDS.values()}
+
+@dataclass(frozen=True)
+class _Wait:
+    """A flow that waits for the agent.
+
+    :param flow: name of the flow, as of :class:`ironic_rs.drivers.contract.Flows`.
+    :param label: word used in texts.
+    :param states: the states of the flow in which it can still be failed.
+    :param kind: of its steps; None for a rescue, which has none.
+    """
+
+    flow: str
+    label: str
+    states: frozenset[str]
+    kind: StepKind | None = None
+
+
+#: State that waits for the agent -> what waits.
+_WAITING = {
+    kind.wait: _Wait(kind.name, kind.label, frozenset({kind.running, kind.wait}), kind)
+    for kind in steps.KINDS.values()
+}
+_WAITING[states.RESCUEWAIT] = _Wait(
+    "rescue", "rescue", frozenset({states.RESCUING, states.RESCUEWAIT})
+)
 
 
 def _is_allowed(task: Task) -> bool:
@@ -83,15 +107,15 @@ class HeartbeatMixin:
             info["agent_status"] = agent_status
         if agent_status_message:
             info["agent_status_message"] = agent_status_message
-        kind = _WAITING.get(node.provision_state)
-        if kind is None:
+        wait = _WAITING.get(node.provision_state)
+        if wait is None:
             task.save_and_release()
         elif node.maintenance:
-            self._in_maintenance(task, kind)
+            self._in_maintenance(task, wait)
         else:
-            self._dispatch(task, kind)
+            self._dispatch(task, wait)
 
-    def _in_maintenance(self, task: Task, kind: StepKind) -> None:
+    def _in_maintenance(self, task: Task, wait: _Wait) -> None:
         node = task.node
         if CONF.conductor.allow_provisioning_in_maintenance:
             LOG.warning(
@@ -102,29 +126,35 @@ class HeartbeatMixin:
             task.save_and_release()
         else:
             task.flows.fail(
-                kind.name,
-                f"{kind.label.capitalize()} aborted: node {node.uuid} is in maintenance mode",
+                wait.flow,
+                f"{wait.label.capitalize()} aborted: node {node.uuid} is in maintenance mode",
             )
 
-    def _dispatch(self, task: Task, kind: StepKind) -> None:
+    def _dispatch(self, task: Task, wait: _Wait) -> None:
         uuid = task.node.uuid
         try:
-            acted = self._act(task, kind)
+            acted = self._finish_rescue(task) if wait.kind is None else self._act(task, wait.kind)
         except errors.LockLost:
             raise
         except errors.AgentInProgress as exc:
             LOG.info("Node %s: nothing to do at this heartbeat: %s", uuid, exc)
             acted = False
         except Exception as exc:
-            text = f"Node {uuid}: the heartbeat during {kind.label} failed: {exc}"
+            text = f"Node {uuid}: the heartbeat during {wait.label} failed: {exc}"
             expected = isinstance(exc, errors.IronicError)
             LOG.log(log.ERROR, "%s", text, exc_info=not expected)
             # Something may have moved the flow on, or failed it, before this.
-            if task.node.provision_state in (kind.running, kind.wait):
-                task.flows.fail(kind.name, text, collect_logs=kind is steps.DEPLOY)
+            if task.node.provision_state in wait.states:
+                task.flows.fail(wait.flow, text, collect_logs=wait.kind is steps.DEPLOY)
             return
         if not acted:
             task.save_and_release(touch=True)
+
+    @staticmethod
+    def _finish_rescue(task: Task) -> bool:
+        rescue.finalize(task)
+        task.flows.resume("rescue")
+        return True
 
     def _act(self, task: Task, kind: StepKind) -> bool:
         """Go on with a waiting flow; False when there is nothing to do but wait."""

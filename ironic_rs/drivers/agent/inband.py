@@ -6,7 +6,7 @@ sections 9.2 and 9.3, agent-protocol.md section 7; field case 64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
@@ -15,7 +15,7 @@ from oslo_utils import timeutils
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, states, steps
 from ironic_rs.domain.steps import Step, StepKind
-from ironic_rs.drivers.agent import client, ramdisk
+from ironic_rs.drivers.agent import client, raid_result, ramdisk
 from ironic_rs.drivers.agent.client import AgentClient, Command
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ _PRIORITY_OPTIONS: Mapping[tuple[str, str], str] = {
     ("deploy", "erase_devices_metadata"): "erase_devices_metadata_priority",
     ("raid", "delete_configuration"): "delete_configuration_priority",
     ("raid", "create_configuration"): "create_configuration_priority",
+}
+
+#: Interface -> what writes the result of its in-band steps to the node.
+_KEEPERS: Mapping[str, Callable[[Task, StepKind, Step, Mapping[str, Any]], None]] = {
+    "raid": raid_result.keep,
 }
 
 
@@ -107,13 +112,14 @@ def cached(task: Task, kind: StepKind, interface: str) -> list[Step]:
     return result
 
 
-def execute(task: Task, kind: StepKind, step: Step) -> str:
+def execute(task: Task, kind: StepKind, step: Step, **node_values: Any) -> str:
     """Start an in-band step; returns the wait state of the kind.
 
+    :param node_values: columns of the node that the ramdisk is to see changed.
     :raises AgentConnectionFailed, AgentInProgress: not now (the engine waits).
     :raises AgentAPIError: the agent refused.
     """
-    AgentClient(task.node).execute_step(kind, step, task.ports)
+    AgentClient(task.node).execute_step(kind, step, task.ports, **node_values)
     task.node.driver_internal_info[_SENT] = steps.step_id(step)
     return kind.wait
 
@@ -166,7 +172,9 @@ def _freshly_booted(task: Task, kind: StepKind) -> bool:
 def _succeeded(task: Task, kind: StepKind, command: Command) -> bool:
     node = task.node
     result = command.get("command_result")
-    done = result.get(f"{kind.name}_step") if isinstance(result, Mapping) else None
+    if not isinstance(result, Mapping):
+        result = {}
+    done = result.get(f"{kind.name}_step")
     current = _current(task, kind)
     if steps.step_id(done) != steps.step_id(current):
         LOG.debug(
@@ -177,6 +185,13 @@ def _succeeded(task: Task, kind: StepKind, command: Command) -> bool:
         )
         return False
     node.driver_internal_info.pop(_SENT, None)
+    keep = _KEEPERS.get(str(current.get("interface")))
+    if keep is not None:
+        try:
+            keep(task, kind, current, result)
+        except errors.IronicError as exc:
+            _fail(task, kind, f"The step has succeeded, but {exc}")
+            return True
     if current.get("reboot_requested"):
         _reboot(task, kind)
     else:

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-_CLEANING = frozenset({states.CLEANING, states.CLEANWAIT, states.CLEANFAIL})
+#: Provision state -> word in the names of files.
+_LABELS = {
+    states.CLEANING: "cleaning",
+    states.CLEANWAIT: "cleaning",
+    states.CLEANFAIL: "cleaning",
+    states.INSPECTING: "inspect",
+    states.INSPECTWAIT: "inspect",
+    states.ENROLL: "inspect",
+}
 
 
 def file_name(node: models.Node) -> str:
-    """Return ``uuid[_name][_instance uuid][_cleaning]_<time>.tar.gz``."""
-    parts = [node.uuid, node.name, node.instance_uuid]
-    if node.provision_state in _CLEANING:
-        parts.append("cleaning")
+    """Return ``uuid[_name][_instance uuid][_label]_<time>.tar.gz``."""
+    parts = [node.uuid, node.name, node.instance_uuid, _LABELS.get(str(node.provision_state))]
     parts.append(timeutils.utcnow().strftime("%Y-%m-%d-%H-%M-%S"))
     # A name is free of slashes by its grammar; what is stored is checked all the same.
     return "_".join(str(part).replace("/", "-") for part in parts if part) + ".tar.gz"
@@ -44,9 +50,24 @@ def collect(task: Task) -> None:
         command = client.AgentClient(node).collect_system_logs()
         if command.get("command_status") != client.SUCCEEDED:
             raise errors.AgentAPIError(node=node.uuid, status=200, error=client.error_text(command))
-        content = base64.b64decode(command["command_result"]["system_logs"], validate=True)
-        _store(file_name(node), content)
-    except (errors.IronicError, OSError, binascii.Error, KeyError, TypeError) as exc:
+        packed = command["command_result"]["system_logs"]
+    except (errors.IronicError, KeyError, TypeError) as exc:
+        LOG.warning("Node %s: the logs of the ramdisk could not be fetched: %s", node.uuid, exc)
+        return
+    keep(node, packed)
+
+
+def keep(node: models.Node, packed: object) -> None:
+    """Store the logs of the ramdisk; every failure is only logged.
+
+    :param packed: base64 of a tar.gz, as the ramdisk gave it; None: it gave none.
+    """
+    if packed is None:
+        LOG.info("Node %s: the ramdisk sent no logs", node.uuid)
+        return
+    try:
+        _store(file_name(node), base64.b64decode(str(packed), validate=True))
+    except (OSError, binascii.Error, ValueError) as exc:
         LOG.warning("Node %s: the logs of the ramdisk could not be kept: %s", node.uuid, exc)
 
 

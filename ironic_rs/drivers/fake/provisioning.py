@@ -28,7 +28,7 @@ class FakeBoot(base.BootInterface):
     def validate(self, task: Task) -> None:
         pass
 
-    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str]) -> None:
+    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str | None]) -> None:
         pause("boot")
 
     def clean_up_ramdisk(self, task: Task) -> None:

@@ -133,7 +133,7 @@ class _NetworkBoot(BootInterface):
     # The ramdisk
 
     @require_exclusive_lock
-    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str]) -> None:
+    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str | None]) -> None:
         """Write boot configuration, links and images, and boot from the network once."""
         node = task.node
         if not ramdisk.needed(node):

@@ -83,13 +83,16 @@ class RedfishVirtualMediaBoot(BootInterface):
         _wanted_protocol(node)
 
     def validate_rescue(self, task: Task) -> None:
-        parse_driver_info(task.node)
+        node = task.node
+        parse_driver_info(node)
+        if ramdisk.iso(node, ramdisk.RESCUE) is None:
+            _kernel_and_ramdisk(node, ramdisk.RESCUE)
 
     def validate_inspection(self, task: Task) -> None:
         parse_driver_info(task.node)
 
     @require_exclusive_lock
-    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str]) -> None:
+    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str | None]) -> None:
         """Insert the boot ISO and boot from it once.
 
         The machine is off afterwards (unless disable_power_off is set): media are
@@ -136,7 +139,9 @@ class RedfishVirtualMediaBoot(BootInterface):
         if fast_track.in_use(task):
             LOG.debug("Node %s keeps its ramdisk for the next flow", task.node.uuid)
             return
-        self._power_off(task)
+        # A finished rescue leaves its ramdisk, which lives in memory, to the user.
+        if task.node.provision_state != states.RESCUING:
+            self._power_off(task)
         self._eject_all(task)
 
     @require_exclusive_lock
@@ -230,7 +235,7 @@ def _check_vendor(task: Task) -> None:
         )
 
 
-def _for_outside(params: Mapping[str, str]) -> dict[str, str | None]:
+def _for_outside(params: Mapping[str, str | None]) -> dict[str, str | None]:
     """Point the ramdisk to the API as it is seen from where virtual media are used."""
     changed: dict[str, str | None] = dict(params)
     outside = CONF.deploy.external_callback_url

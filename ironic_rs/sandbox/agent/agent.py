@@ -31,6 +31,7 @@ _VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
 _FALLBACK_API = (1, 31)
 _LOOKUP_API, _HEARTBEAT_API = (1, 62), (1, 68)
 _MIN_TOKEN = 32
+_INSPECTION_ATTEMPTS = 5
 _HIDDEN = "******"
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
 
@@ -196,8 +197,25 @@ class Agent:
         if not callback:
             return
         self.state = "inspecting"
-        data = {"inventory": inventory.collect(self.machine, self.medium.parameter("BOOTIF"))}
-        for url in callback.split(","):
+        names = self.medium.parameter("ipa-inspection-collectors") or "default,logs"
+        data = inventory.inspection(
+            self.machine,
+            self.medium.parameter("BOOTIF"),
+            [name.strip() for name in names.split(",") if name.strip()],
+            self.log_lines,
+        )
+        pause = self.machine.settings.retry_interval
+        for _attempt in range(_INSPECTION_ATTEMPTS):
+            if await self._send_inspection(callback.split(","), data):
+                return
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            pause *= 2
+
+    async def _send_inspection(self, urls: list[str], data: dict[str, Any]) -> bool:
+        """Post to the first URL that takes it; False if another try may help."""
+        final = False
+        for url in urls:
+            self.machine.counters.add("agent.inspections")
             status, text = await self._request("POST", url.strip(), None, json=data)
             self.log(f"inspection data sent to {url}: {status}")
             if status in (200, 202):
@@ -205,7 +223,11 @@ class Agent:
                     self.node_uuid = json.loads(text).get("uuid")
                 except (ValueError, AttributeError):
                     self.log("the answer names no node")
-                return
+                return True
+            if 400 <= status < 500 and status != 409:
+                self.log(f"inspection data refused: {text[:200]}")
+                final = True
+        return final
 
     async def _look_up(self, urls: list[str]) -> str:
         """Find the node; returns the URL that answered.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import inspect
-import io
 import logging
-import tarfile
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ironic_rs.sandbox.agent import images, steps
+from ironic_rs.sandbox.agent import images, inventory, steps
 from ironic_rs.sandbox.agent.errors import AgentError, invalid
 
 if TYPE_CHECKING:
@@ -222,13 +219,7 @@ async def _install_bootloader(
 
 
 async def _collect_logs(agent: Agent) -> dict[str, Any]:
-    content = "\n".join(agent.log_lines).encode() + b"\n"
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        entry = tarfile.TarInfo("agent.log")
-        entry.size = len(content)
-        archive.addfile(entry, io.BytesIO(content))
-    return {"system_logs": base64.b64encode(buffer.getvalue()).decode()}
+    return {"system_logs": inventory.packed_logs(agent.log_lines)}
 
 
 async def _finalize_rescue(agent: Agent, rescue_password: str, hashed: bool = False) -> None:

@@ -1,12 +1,67 @@
-"""Hardware inventory that the agent collects, for look-up and in-band inspection."""
+"""What the agent collects for in-band inspection: the inventory, and data of collectors.
+
+Source: specification inspection.md section 5.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
+import ipaddress
+import tarfile
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ironic_rs.sandbox.machine import Machine
 
 DEVICE = "/dev/sda"
+
+
+#: The network for benchmarks of RFC 2544.  The machines really live on loopback
+#: addresses, which no inventory of a real machine has on a network card.
+_NETWORK = ipaddress.IPv4Network("198.18.0.0/15")
+
+
+def _address(index: int) -> str:
+    """Address of the first network card of a machine, as its inventory tells it."""
+    return str(_NETWORK[1 + index % (_NETWORK.num_addresses - 2)])
+
+
+def packed_logs(lines: Iterable[str]) -> str:
+    """Return base64 of a tar.gz with the agent's log."""
+    content = "\n".join(lines).encode() + b"\n"
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        entry = tarfile.TarInfo("agent.log")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def inspection(
+    machine: Machine, boot_mac: str | None, collectors: Sequence[str], log_lines: Iterable[str]
+) -> dict[str, Any]:
+    """Return what the agent posts at the end of an inspection.
+
+    :param collectors: names of parameter ipa-inspection-collectors; unknown ones are an
+        error that the agent reports.
+    """
+    found = collect(machine, boot_mac)
+    unknown = [name for name in collectors if name not in ("default", "logs")]
+    problem = machine.faults.agent_inspection_error or None
+    if unknown:
+        problem = f"no such collectors: {', '.join(unknown)}"
+    data: dict[str, Any] = {"inventory": found, "error": problem}
+    if "default" in collectors:
+        data["root_disk"] = found["disks"][0]
+        data["boot_interface"] = boot_mac
+        data["configuration"] = {
+            "collectors": list(collectors),
+            "managers": [{"name": "generic_hardware_manager", "version": "1.2"}],
+        }
+    if "logs" in collectors:
+        data["logs"] = packed_logs(log_lines)
+    return data
 
 
 def collect(machine: Machine, boot_mac: str | None) -> dict[str, Any]:
@@ -20,7 +75,7 @@ def collect(machine: Machine, boot_mac: str | None) -> dict[str, Any]:
             {
                 "name": f"eth{number}",
                 "mac_address": mac,
-                "ipv4_address": spec.address if number == 0 else None,
+                "ipv4_address": _address(spec.index) if number == 0 else None,
                 "ipv6_address": None,
                 "has_carrier": True,
                 "lldp": None,

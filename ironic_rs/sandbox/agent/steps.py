@@ -86,15 +86,39 @@ async def _write_image(agent: Agent, _node: Any, arguments: Mapping[str, Any]) -
     return f"image {info['id']} written, {image.size if image else 0} bytes"
 
 
-async def _raid_delete(_agent: Agent, _node: Any, _arguments: Any) -> None:
-    """There is no RAID controller, so nothing is left to delete."""
+async def _raid_delete(agent: Agent, _node: Any, _arguments: Any) -> None:
+    agent.machine.volumes = []
 
 
-async def _raid_create(_agent: Agent, node: Mapping[str, Any], arguments: Any) -> Any:
-    raid = arguments.get("raid_config") or node.get("target_raid_config") or {}
-    if raid.get("logical_disks"):
-        raise unsupported("software RAID")
-    return {"logical_disks": []}
+async def _raid_create(agent: Agent, node: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """Make the volumes of the target of the node, as a RAID controller would."""
+    if arguments:
+        raise AgentError(
+            "TypeError", "Command execution error", f"unexpected arguments {sorted(arguments)}"
+        )
+    return _make_volumes(agent, node.get("target_raid_config") or {})
+
+
+async def _raid_apply(agent: Agent, _node: Any, arguments: Mapping[str, Any]) -> Any:
+    if arguments.get("delete_existing", True):
+        agent.machine.volumes = []
+    return _make_volumes(agent, arguments.get("raid_config") or {})
+
+
+def _make_volumes(agent: Agent, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    machine = agent.machine
+    wanted = config.get("logical_disks") or []
+    if machine.volumes and wanted:
+        raise AgentError(
+            "RAIDError",
+            "Error creating RAID volumes",
+            f"{len(machine.volumes)} volumes exist: delete the configuration first",
+        )
+    made = [
+        {"volume_name": f"volume{number}", **disk} for number, disk in enumerate(wanted, start=1)
+    ]
+    machine.volumes = made
+    return {**config, "logical_disks": made} if made else {}
 
 
 async def _inject_files(_agent: Agent, _node: Any, _arguments: Any) -> None:
@@ -132,7 +156,7 @@ STEPS = (
     Step("deploy", "burnin_disk", {_CLEAN: 0}, _nothing),
     Step("raid", "delete_configuration", _EVERYWHERE_BUT_DEPLOY, _raid_delete),
     Step("raid", "create_configuration", _EVERYWHERE_BUT_DEPLOY, _raid_create),
-    Step("raid", "apply_configuration", {_DEPLOY: 0, _SERVICE: 0}, _raid_create, _RAID_ARGUMENTS),
+    Step("raid", "apply_configuration", {_DEPLOY: 0, _SERVICE: 0}, _raid_apply, _RAID_ARGUMENTS),
     Step(
         "deploy",
         "write_image",

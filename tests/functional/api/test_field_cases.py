@@ -336,3 +336,31 @@ def test_all_reads_of_a_locked_node_are_answered(api: Client, conductor: Conduct
         assert api.get("/v1/nodes?detail=true").status == 200
         assert api.get(f"/v1/nodes/validate?node={node}").status == 200
     assert asked > 20
+
+
+# K09: a machine that boots faster than its inspection is started
+
+
+@pytest.mark.parametrize(
+    ("state", "locked", "status"),
+    [
+        ("inspecting", True, 409),
+        ("inspecting", False, 404),
+        ("manageable", True, 404),
+        ("manageable", False, 404),
+    ],
+)
+def test_data_that_come_too_early_are_asked_for_again(
+    api: Client, state: str, locked: bool, status: int
+) -> None:
+    node = enrol(api)
+    port = {"address": "52:54:00:00:00:01", "node_uuid": node}
+    assert api.post("/v1/ports", port).status == 201
+    record = nodes.get(node)
+    nodes.update(record, {"provision_state": state}, fence=None)
+    if locked:
+        nodes.reserve(record.id, "somebody")
+    data = {"inventory": {"interfaces": [{"mac_address": "52:54:00:00:00:01"}]}}
+    answer = api.post("/v1/continue_inspection", data)
+    assert answer.status == status, answer.body
+    assert node not in str(answer.body)

@@ -42,6 +42,15 @@ STEPS: dict[tuple[str, str], dict[str, dict[str, tuple[Any, ...]]]] = {
         }
     },
 }
+_RAID_CONFIG = {"raid_config": True, "delete_existing": False}
+STEPS["raid", "agent"] = {
+    "clean": {
+        "create_configuration": (0, {}, True),
+        "delete_configuration": (0, {}, True),
+    },
+    "deploy": {"apply_configuration": (0, _RAID_CONFIG)},
+    "service": {"apply_configuration": (0, _RAID_CONFIG, True)},
+}
 STEPS["deploy", "direct"] = {
     "deploy": STEPS["deploy", "custom-agent"]["deploy"] | {"write_image": (80, {})}
 }
@@ -63,7 +72,7 @@ PROPERTIES = {
 }
 
 #: Interfaces of other rooms have tests of their own.
-OURS = ("fake", "noop", "external", "direct", "custom-agent")
+OURS = ("fake", "noop", "external", "direct", "custom-agent", "agent")
 
 
 def installed() -> list[Any]:

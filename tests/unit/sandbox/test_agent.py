@@ -115,6 +115,39 @@ def test_it_repeats_a_failed_lookup_and_a_refused_heartbeat(bench, api):
     assert len(api.lookups) == 4
 
 
+def test_inspection_data_come_with_what_collectors_found(bench, api):
+    bench.parameters["ipa-inspection-callback-url"] = f"{api.url}/v1/continue_inspection"
+    bench.boot()
+    (data,) = api.inspections
+    assert data["error"] is None
+    assert data["root_disk"] == data["inventory"]["disks"][0]
+    assert data["configuration"]["collectors"] == ["default", "logs"]
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(data["logs"]))) as archive:
+        assert archive.getnames() == ["agent.log"]
+    assert data["inventory"]["interfaces"][0]["ipv4_address"] == "198.18.0.1"
+
+
+def test_inspection_data_are_sent_again_while_the_api_is_busy(bench, api):
+    api.inspection_answers = [409, 500]
+    bench.parameters["ipa-inspection-callback-url"] = f"{api.url}/v1/continue_inspection"
+    bench.boot()
+    assert len(api.inspections) == 3
+
+
+def test_inspection_data_that_are_refused_are_not_sent_again(bench, api):
+    api.inspection_answers = [404]
+    bench.parameters["ipa-inspection-callback-url"] = f"{api.url}/v1/continue_inspection"
+    bench.boot()
+    assert len(api.inspections) == 1
+
+
+def test_a_collector_that_does_not_exist_is_an_error_of_the_inspection(bench, api):
+    bench.parameters["ipa-inspection-callback-url"] = f"{api.url}/v1/continue_inspection"
+    bench.parameters["ipa-inspection-collectors"] = "default,crystal-ball"
+    bench.boot()
+    assert "crystal-ball" in api.inspections[0]["error"]
+
+
 def test_it_sends_inspection_data_first(bench, api):
     bench.parameters["ipa-inspection-callback-url"] = f"{api.url}/v1/continue_inspection"
     bench.boot()
@@ -438,3 +471,42 @@ def test_uefi_http_boot_takes_the_same_medium(bench, api):
     bench.machine.boot.http_uri = f"{api.url}/boot.iso"
     bench.power("On")
     assert api.heartbeat()["agent_token"] == TOKEN
+
+
+def test_volumes_are_made_from_the_target_of_the_node_and_deleted(bench):
+    conductor = bench.boot()
+    target = {"logical_disks": [{"size_gb": 10, "raid_level": "1", "is_root_volume": True}]}
+    node = {"target_raid_config": target}
+    made = conductor.step("clean", "raid", "create_configuration", node)
+    assert made["command_result"]["clean_result"]["logical_disks"] == bench.machine.volumes
+    assert bench.machine.volumes == [{"volume_name": "volume1", **target["logical_disks"][0]}]
+    again = conductor.step("clean", "raid", "create_configuration", node)
+    assert again["command_status"] == "FAILED"
+    assert "delete the configuration first" in again["command_error"]["details"]
+    conductor.step("clean", "raid", "delete_configuration")
+    assert bench.machine.volumes == []
+
+
+@pytest.mark.parametrize(("delete", "status"), [(True, "SUCCEEDED"), (False, "FAILED")])
+def test_a_configuration_replaces_volumes_only_where_it_may(bench, delete, status):
+    conductor = bench.boot()
+    bench.machine.volumes = [{"volume_name": "old"}]
+    applied = conductor.step(
+        "deploy",
+        "raid",
+        "apply_configuration",
+        raid_config={"logical_disks": [{"size_gb": "MAX", "raid_level": "0"}]},
+        delete_existing=delete,
+    )
+    assert applied["command_status"] == status
+    assert [disk["volume_name"] for disk in bench.machine.volumes] == [
+        "volume1" if delete else "old"
+    ]
+
+
+def test_a_medium_without_parameters_of_the_agent_runs_an_instance(bench, api):
+    bench.parameters = {"root": "/dev/ram0"}
+    bench.insert()
+    bench.power("On")
+    assert "VMEDIA_BOOT_ISO" in bench.wait_for("instance")
+    assert api.lookups == []

@@ -238,3 +238,17 @@ def test_a_failing_abort_is_recorded_and_told(world):
     stored = world.read(node)
     assert stored.provision_state == states.INSPECTWAIT
     assert "Failed to abort" in stored.last_error
+
+
+@pytest.mark.parametrize("fast_track", [True, False])
+def test_the_agent_is_forgotten_at_the_end_unless_the_next_flow_uses_it(world, fast_track):
+    world.driver.inspect.continue_inspection = lambda *args: None
+    node = world.node(
+        states.INSPECTWAIT,
+        driver_internal_info={**TOKEN, "agent_secret_token_pregenerated": True},
+        driver_info={"fast_track": fast_track},
+    )
+    world.call("continue_inspection", node, inventory={"interfaces": []}, plugin_data={})
+    stored = world.read(node)
+    assert stored.provision_state == states.MANAGEABLE
+    assert ("agent_secret_token" in stored.driver_internal_info) is fast_track

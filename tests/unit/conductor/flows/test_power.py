@@ -342,3 +342,16 @@ def test_a_node_that_must_not_go_off_is_rebooted_after_the_work(world, machine):
     with world.task(node) as task, task.flows.power_off_and_on():
         machine["calls"].append("work")
     assert [c if c == "work" else c[1] for c in machine["calls"]] == ["work", states.REBOOT]
+
+
+@pytest.mark.parametrize("request_", [states.REBOOT, states.SOFT_REBOOT])
+def test_an_agent_that_is_to_reboot_its_machine_is_not_forgotten_before(world, request_):
+    seen = []
+
+    def reboot(task, *args, **kwargs):
+        seen.append(dict(task.node.driver_internal_info))
+
+    world.driver.power.reboot = world.driver.power.set_power_state = reboot
+    world.driver.power.uses_agent = True
+    act(world, world.node(driver_internal_info=dict(AGENT)), request_)
+    assert AGENT.items() <= seen[0].items()

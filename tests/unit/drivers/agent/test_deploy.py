@@ -10,9 +10,9 @@ from ironic_rs.domain import errors, states
 from ironic_rs.drivers.agent.custom import CustomAgentDeploy
 from ironic_rs.drivers.agent.direct import DirectDeploy
 from ironic_rs.drivers.fake.machine import FakePower
-from ironic_rs.drivers.fake.provisioning import FakeBoot, FakeStorage
-from ironic_rs.drivers.network.noop import NoopNetwork
+from ironic_rs.drivers.fake.provisioning import FakeStorage
 from tests.unit.drivers import kit
+from tests.unit.drivers.agent.doubles import Boot, Network
 from tests.unit.drivers.agent_server import AgentServer
 from tests.unit.image_server import ImageServer
 from tests.unit.images.test_configdrive import files_of
@@ -20,41 +20,6 @@ from tests.unit.images.test_configdrive import files_of
 CONTENT = b"\x5a" * 100_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 LIST = {"deploy_steps": {}, "clean_steps": {}, "hardware_manager_version": {}}
-
-
-class Boot(FakeBoot):
-    """Writes down what it is asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[str] = []
-        self.params: dict[str, str] = {}
-
-    def prepare_ramdisk(self, task, ramdisk_params):
-        self.calls.append("prepare_ramdisk")
-        self.params = dict(ramdisk_params)
-
-    def clean_up_ramdisk(self, task):
-        self.calls.append("clean_up_ramdisk")
-
-    def prepare_instance(self, task):
-        self.calls.append("prepare_instance")
-
-    def clean_up_instance(self, task):
-        self.calls.append("clean_up_instance")
-
-
-class Network(NoopNetwork):
-    """Writes down what it is asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[str] = []
-
-    def __getattribute__(self, name):
-        if name.endswith(("_network", "_networks")):
-            self.calls.append(name)
-        return super().__getattribute__(name)
 
 
 class NoWriteStorage(FakeStorage):

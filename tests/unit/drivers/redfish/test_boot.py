@@ -267,8 +267,16 @@ class TestValidate:
     def test_passes_with_kernel_and_ramdisk(self, bmc, task, boot):
         boot.validate(task)
         boot.validate_inspection(task)
+        task.node.driver_info["rescue_kernel"] = "http://192.0.2.1/kernel"
+        task.node.driver_info["rescue_ramdisk"] = "http://192.0.2.1/ramdisk"
         boot.validate_rescue(task)
         assert bmc.requests == []
+
+    def test_a_rescue_needs_a_ramdisk_of_its_own(self, task, boot):
+        with pytest.raises(errors.MissingParameterValue, match="rescue_kernel"):
+            boot.validate_rescue(task)
+        task.node.driver_info["rescue_iso"] = "http://192.0.2.1/rescue.iso"
+        boot.validate_rescue(task)
 
     def test_passes_with_an_iso_alone(self, task, boot, config):
         config("conductor", deploy_kernel=None)

@@ -1,0 +1,179 @@
+"""What the ramdisk does besides deployment: inspection, RAID, rescue; on simulated machines."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import Cluster, Sandbox, running
+from tests.harness.servers import wait_until
+
+AGENT_INTERFACES = {
+    "inspect_interface": "agent",
+    "raid_interface": "agent",
+    "rescue_interface": "agent",
+}
+VOLUMES = [
+    {"size_gb": 100, "raid_level": "1", "is_root_volume": True},
+    {"size_gb": "MAX", "raid_level": "5"},
+]
+
+
+class Room:
+    """A service in one process, and the machines that it drives."""
+
+    def __init__(self, cluster: Cluster, sandbox: Sandbox) -> None:
+        self.cluster, self.sandbox = cluster, sandbox
+        self._free = sandbox.machines()
+
+    def enroll(self) -> tuple[str, str]:
+        """Enroll the next machine and bring it to manageable: (node uuid, machine name)."""
+        machine = self._free.pop(0)
+        node = self.sandbox.enroll(self.cluster, machine, **AGENT_INTERFACES)
+        self.cluster.manage(node["uuid"])
+        return node["uuid"], machine["name"]
+
+    def machine(self, name: str) -> dict[str, Any]:
+        return dict(self.sandbox.get(f"/machines/{name}"))
+
+    def wait(self, uuid: str, state: str, failed: str) -> dict[str, Any]:
+        """Wait for a state; fails at once with the reason when it will not come."""
+        node = self.cluster.wait_state(uuid, state, failed)
+        assert node["provision_state"] == state, node["last_error"]
+        return node
+
+    def inspect(self, uuid: str) -> dict[str, Any]:
+        """Inspect with success."""
+        self.cluster.provision(uuid, "inspect")
+        return self.wait(uuid, "manageable", "inspect failed")
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    folder = tmp_path_factory.mktemp("room")
+    with contextlib.ExitStack() as stack:
+        sandbox = stack.enter_context(running(Sandbox(folder, 6)))
+        sandbox.start()
+        options = sandbox.options()
+        options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
+        options["conductor"]["rescue_ramdisk"] = options["conductor"]["deploy_ramdisk"]
+        options["DEFAULT"] = {
+            "enabled_inspect_interfaces": "agent,redfish,fake,no-inspect",
+            "enabled_raid_interfaces": "agent,no-raid,fake",
+            "enabled_rescue_interfaces": "agent,no-rescue,fake",
+        }
+        options["agent"]["deploy_logs_local_path"] = folder / "logs"
+        cluster = stack.enter_context(
+            running(Cluster(folder, f"sqlite:///{folder}/ironic.sqlite", "fake://", options))
+        )
+        cluster.migrate()
+        cluster.start_all_in_one()
+        yield Room(cluster, sandbox)
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_is_inspected_by_its_ramdisk(room: Room) -> None:
+    uuid, name = room.enroll()
+    machine = room.machine(name)
+    # Without them the BMC tells by which network card the ramdisk will be known.
+    for port in room.cluster.get("/v1/ports", node=uuid)["ports"]:
+        room.cluster.send("DELETE", f"/v1/ports/{port['uuid']}", expect=204)
+
+    node = room.inspect(uuid)
+
+    stored = room.cluster.get(f"/v1/nodes/{uuid}/inventory")
+    assert stored["inventory"]["hostname"] == name
+    assert [nic["mac_address"] for nic in stored["inventory"]["interfaces"]] == machine["macs"]
+    assert stored["plugin_data"]["root_disk"]["name"] == "/dev/sda"
+    assert "logs" not in stored["plugin_data"]
+    ports = room.cluster.get("/v1/ports", node=uuid)["ports"]
+    assert sorted(port["address"] for port in ports) == sorted(machine["macs"])
+    assert node["properties"]["cpu_arch"] == "x86_64"
+    assert node["power_state"] == "power off"
+    assert node["last_error"] is None
+    assert "agent_secret_token" not in node["driver_internal_info"]
+    assert room.machine(name)["power"] == "Off"
+    assert not room.machine(name)["media"]["Cd"]["inserted"]
+
+
+@pytest.mark.timeout(300)
+def test_an_inspection_that_fails_in_the_ramdisk_says_why_and_ends_it(room: Room) -> None:
+    uuid, name = room.enroll()
+    room.sandbox.faults(name, agent_inspection_error="disk controller on fire")
+
+    room.cluster.provision(uuid, "inspect")
+    node = room.cluster.wait_state(uuid, "inspect failed")
+
+    assert "disk controller on fire" in node["last_error"]
+    assert room.machine(name)["power"] == "Off"
+    logs = list((room.cluster.folder / "logs").glob(f"{uuid}_{name}_inspect_*.tar.gz"))
+    assert len(logs) == 1
+    room.sandbox.faults(name, agent_inspection_error="")
+    assert room.inspect(uuid)["last_error"] is None
+
+
+@pytest.mark.timeout(300)
+def test_an_inspection_is_aborted(room: Room) -> None:
+    uuid, name = room.enroll()
+    room.sandbox.faults(name, agent_silent=True)
+    room.cluster.provision(uuid, "inspect")
+    room.cluster.wait_state(uuid, "inspect wait")
+
+    room.cluster.provision(uuid, "abort")
+
+    node = room.cluster.wait_state(uuid, "inspect failed")
+    assert "abort" in node["last_error"]
+    assert room.machine(name)["power"] == "Off"
+
+
+@pytest.mark.timeout(300)
+def test_volumes_are_created_and_deleted_by_clean_steps(room: Room) -> None:
+    uuid, name = room.enroll()
+    cluster = room.cluster
+    cluster.send("PUT", f"/v1/nodes/{uuid}/states/raid", {"logical_disks": VOLUMES}, 204)
+    create = {
+        "interface": "raid",
+        "step": "create_configuration",
+        "args": {"create_nonroot_volumes": False},
+    }
+
+    cluster.provision(uuid, "clean", clean_steps=[create])
+    node = room.wait(uuid, "manageable", "clean failed")
+
+    assert [disk["raid_level"] for disk in room.machine(name)["volumes"]] == ["1"]
+    assert [disk["raid_level"] for disk in node["raid_config"]["logical_disks"]] == ["1"]
+    assert node["raid_config"]["last_updated"]
+    assert node["properties"]["local_gb"] == 100
+    assert "raid_level:1" in node["properties"]["capabilities"]
+
+    cluster.provision(
+        uuid, "clean", clean_steps=[{"interface": "raid", "step": "delete_configuration"}]
+    )
+    node = room.wait(uuid, "manageable", "clean failed")
+    assert node["raid_config"] == {}
+    assert room.machine(name)["volumes"] == []
+
+
+@pytest.mark.timeout(300)
+def test_an_instance_is_rescued_and_comes_back(room: Room) -> None:
+    uuid, name = room.enroll()
+    cluster = room.cluster
+    cluster.provision(uuid, "provide")
+    room.wait(uuid, "available", "clean failed")
+    cluster.provision(uuid, "active")
+    room.wait(uuid, "active", "deploy failed")
+
+    cluster.provision(uuid, "rescue", rescue_password="open sesame")
+    node = room.wait(uuid, "rescue", "rescue failed")
+
+    machine = room.machine(name)
+    assert machine["power"] == "On"
+    assert machine["agent"]["state"] == "rescued"
+    assert "rescue_password" not in node["instance_info"]
+
+    cluster.provision(uuid, "unrescue")
+    room.wait(uuid, "active", "unrescue failed")
+    wait_until(lambda: room.machine(name)["software"] == "instance", "the instance runs again", 60)
