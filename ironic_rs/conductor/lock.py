@@ -217,8 +217,16 @@ class LockedNode:
         )
 
     def _release_row(self, node: models.Node) -> None:
+        def check() -> None:
+            # The first try may have been done without an answer, and the row have been
+            # taken since by another task of this host.
+            if not self._book.is_holder(node.uuid, self):
+                raise errors.LockLost(
+                    host=self.conductor.host, node=node.uuid, reason="a newer task holds it"
+                )
+
         try:
-            outlast(lambda: db_nodes.release(node.id, self.conductor.host))
+            outlast(lambda: db_nodes.release(node.id, self.conductor.host), check)
         except errors.NodeNotFound:
             pass
         except errors.IronicError as exc:

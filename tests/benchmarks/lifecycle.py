@@ -2,8 +2,9 @@
 
 One API process and one conductor over a MariaDB and a RabbitMQ.  All nodes are
 managed, provided (with cleaning), deployed and undeployed (with cleaning), each at
-the same time.  CPU is that of the conductor's process; SQL round trips are those
-that the database counted from all processes, without what they do at rest.
+the same time; then all are switched off, on and off again.  CPU is that of the
+conductor's process; SQL round trips are those that the database counted from all
+processes, without what they do at rest.
 
     python -m tests.benchmarks.lifecycle [--nodes 200] [--requests 16]
 """
@@ -49,16 +50,21 @@ class Site:
         self.idle = statements.rest(10)
 
     def wait(self, count: int, state: str) -> None:
-        """Wait until that many nodes are in the state and unlocked."""
+        """Wait until that many nodes are in the provision or power state and unlocked."""
 
         def there() -> bool:
             ((found,),) = self.statements.ask(
                 f"SELECT COUNT(*) FROM {self.name}.nodes WHERE reservation IS NULL"
-                f" AND provision_state = '{state}'"
+                f" AND target_power_state IS NULL AND '{state}' IN (provision_state, power_state)"
             )
             return int(found) == count
 
         wait_until(there, f"{count} nodes are {state}", timeout=600)
+
+    def power(self, node: str, target: str) -> None:
+        """Ask for a power action (202)."""
+        path = f"/v1/nodes/{node}/states/power"
+        self.cluster.send("PUT", path, {"target": target}, expect=202)
 
 
 @contextmanager
@@ -104,6 +110,10 @@ def run(here: Site, nodes: int, requests: int) -> None:
         show(target, *figures(found))
     show("whole life", *figures(sums))
     show("at most", "100", "80 ms", "", "")
+    for target in ("power off", "power on", "power off"):
+        show(target, *figures(measured(here, lambda uuid, t=target: here.power(uuid, t),
+                                       made, target, requests)))  # fmt: skip
+    show("at most", "15", "", "", "")
     head("conductor", "")
     show("peak resident size", f"{here.conductor.peak()} MiB")
     show("threads", here.conductor.threads())

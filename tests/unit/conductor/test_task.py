@@ -857,6 +857,28 @@ def test_save_outlasts_a_database_that_is_away(
     assert stored(node).extra == {"a": 1}
 
 
+def test_release_without_an_answer_is_not_repeated_on_the_lock_of_a_newer_task(
+    conductor: Conductor, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = make_node()
+    newer: list[Task] = []
+    real = nodes.release
+
+    def release(node_id: int, host: str) -> None:
+        real(node_id, host)
+        if not newer:
+            newer.append(acquire(conductor, node, retry=False))
+            raise errors.ServiceUnavailable("it may or may not have been stored")
+
+    monkeypatch.setattr("ironic_rs.conductor.lock.db_nodes.release", release)
+    monkeypatch.setattr("ironic_rs.conductor.outage.time.sleep", lambda _: None)
+    acquire(conductor, node).release()
+    assert stored(node).reservation == "cond-a"
+    assert conductor.tasks.book.is_holder(node.uuid, newer[0])
+    newer[0].release()
+    assert stored(node).reservation is None
+
+
 def test_lock_that_cannot_be_released_is_left_for_the_orphan_check(
     conductor: Conductor,
     make_node: MakeNode,
