@@ -144,13 +144,14 @@ def cleaning_error_handler(
 ) -> None:
     """A cleaning failed; when a step was running the node goes into maintenance.
 
-    :param tear_down: stop the ramdisk through the driver; its error is appended.
+    :param tear_down: stop the ramdisk, if there is one, through the driver; its error is
+        appended.
     """
     node = task.node
     LOG.error("Node %s: cleaning failed: %s", node.uuid, message)
     if node.clean_step:
         _into_maintenance(node, states.FAULT_CLEAN)
-    if tear_down:
+    if tear_down and not steps.without_ramdisk(node, steps.CLEAN):
         problem = attempt(
             task, "tear down cleaning", lambda t: t.driver.deploy.tear_down_cleaning(t)
         )
@@ -171,7 +172,7 @@ def servicing_error_handler(
     LOG.error("Node %s: servicing failed: %s", node.uuid, message)
     if node.service_step:
         _into_maintenance(node, states.FAULT_SERVICE)
-    if tear_down:
+    if tear_down and not steps.without_ramdisk(node, steps.SERVICE):
         problem = attempt(
             task, "tear down servicing", lambda t: t.driver.deploy.tear_down_service(t)
         )

@@ -160,6 +160,12 @@ def kind_of(node: StepNode) -> StepKind:
     return DEPLOY
 
 
+def without_ramdisk(node: StepNode, kind: StepKind) -> bool:
+    """Tell whether the flow of the kind runs on the node without booting a ramdisk."""
+    key = kind.ramdisk_key
+    return key is not None and bool(node.driver_internal_info.get(key))
+
+
 def wait_state(node: StepNode) -> str:
     """Return what an asynchronous step method must return for this node.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ironic_rs.conductor import failures
 from ironic_rs.conductor.endpoints.base import Endpoint
-from ironic_rs.conductor.flows import boot, virtual_media
+from ironic_rs.conductor.flows import virtual_media
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.base import ManagementInterface
 from ironic_rs.rpc.registry import rpc_method
@@ -31,7 +31,9 @@ class ManagementEndpoint(Endpoint):
     ) -> None:
         """Set the boot device, once unless ``persistent``."""
         with self.acquire(context, node_id, purpose="setting boot device") as task:
-            boot.set_boot_device(task, device, persistent)
+            # As it is asked for: what driver_info forces is for the flows.
+            task.driver.management.validate(task)
+            task.driver.management.set_boot_device(task, device=device, persistent=persistent)
 
     @rpc_method("get_boot_device", since="1.17")
     def get_boot_device(self, context: RequestContext, node_id: str) -> dict[str, Any]:

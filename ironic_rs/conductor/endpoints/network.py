@@ -22,7 +22,7 @@ LOG = log.getLogger(__name__)
 
 def _record(task: Task, what: str, vif: str, exc: Exception) -> None:
     LOG.error("Node %s: could not %s VIF %s: %s", task.node.uuid, what, vif, exc)
-    task.history(f"Failed to {what} VIF {vif}: {exc}", "UNKNOWN")
+    task.history(f"Failed to {what} VIF {vif}: {exc}", str(task.node.provision_state))
     task.save()
 
 

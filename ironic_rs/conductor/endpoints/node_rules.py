@@ -18,6 +18,8 @@ from ironic_rs.drivers.registry import DriverRegistry
 _COLUMNS = frozenset(models.Node.__table__.columns.keys())
 #: Longest chain of parents that is followed.
 _MOST_ANCESTORS = 32
+#: What may be said of a node whatever happens to it.
+_ANY_TIME = frozenset({"maintenance", "maintenance_reason"})
 #: Only the conductor writes these, whatever a patch says.
 _PRIVATE = frozenset(
     {
@@ -47,6 +49,7 @@ def apply(
     :raises PatchError, InvalidParameterValue, InvalidState, NodeAssociated,
         DriverNotFound: refused; the record is then not to be saved.
     """
+    _refuse_in_transition(node, operations)
     before = {name: getattr(node, name) for name in _COLUMNS - _PRIVATE}
     wanted = patch.apply(before, [dict(op) for op in operations], fields.NODE)
     touched = fields.check_values(
@@ -64,6 +67,23 @@ def apply(
     _resource_class(node, before, changed)
     _instance_name(node, changed)
     _instance(node, before, changed)
+
+
+def _refuse_in_transition(node: models.Node, operations: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse changes below a flow that began after the API had looked at the node."""
+    state, target = node.provision_state, node.target_provision_state
+    if not target or state in states.UPDATE_ALLOWED:
+        return
+    if {patch.root(op) for op in operations} <= _ANY_TIME:
+        return
+    only = operations[0] if len(operations) == 1 else {}
+    freed = only.get("op") == "remove" and only.get("path") == "/instance_uuid"
+    if node.maintenance and freed:
+        return
+    raise errors.InvalidState(
+        f"Node {node.uuid} can not be updated while a state transition is in progress "
+        f"(provision state '{state}', target '{target}')."
+    )
 
 
 def _may_change(node: models.Node) -> bool:

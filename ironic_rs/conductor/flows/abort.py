@@ -37,7 +37,8 @@ def do_node_clean_abort(task: Task) -> None:
     """Clear up an aborted cleaning; the node is in state ``clean failed``."""
     text = message(task, steps.CLEAN)
     try:
-        task.driver.deploy.tear_down_cleaning(task)
+        if not steps.without_ramdisk(task.node, steps.CLEAN):
+            task.driver.deploy.tear_down_cleaning(task)
     except errors.LockLost:
         raise
     except Exception as exc:
@@ -89,7 +90,7 @@ def do_node_service_abort(task: Task, leave: bool = True) -> None:
         if info.get("agent_start_attempted") and not task.node.disable_power_off:
             # The ramdisk must not run on beside what comes next.
             power.node_power_action(task, states.POWER_OFF)
-        if not info.get("service_disable_ramdisk"):
+        if not steps.without_ramdisk(task.node, steps.SERVICE):
             task.driver.deploy.tear_down_service(task)
             task.driver.boot.prepare_instance(task)
         power.node_power_action(task, states.POWER_ON)

@@ -12,22 +12,16 @@ from ironic_rs.conductor import failures
 from ironic_rs.conductor.flows import cache
 from ironic_rs.conductor.steps import record
 from ironic_rs.conf import CONF
-from ironic_rs.domain import errors
+from ironic_rs.domain import errors, steps
 from ironic_rs.domain.steps import StepKind
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.task import Task
 
 
-def _without_ramdisk(task: Task, kind: StepKind) -> bool:
-    return kind.ramdisk_key is not None and bool(
-        task.node.driver_internal_info.get(kind.ramdisk_key)
-    )
-
-
 def collect_logs(kind: StepKind, task: Task) -> None:
     """Fetch the logs of the ramdisk after a failed step, if there is one."""
-    if not _without_ramdisk(task, kind):
+    if not steps.without_ramdisk(task.node, kind):
         failures.collect_logs(task)
 
 
@@ -47,7 +41,7 @@ def leave_ramdisk(
     :param fail: error handler of the kind, called with ``tear_down=False``.
     :returns: False when the tear-down failed: the flow has ended by ``fail``.
     """
-    without_ramdisk = _without_ramdisk(task, kind)
+    without_ramdisk = steps.without_ramdisk(task.node, kind)
     record.step_flow(task, kind, record.COMPLETED)
     if not without_ramdisk and CONF.agent.deploy_logs_collect == "always":
         failures.collect_logs(task)

@@ -66,7 +66,7 @@ def _wait(task: Task, kind: StepKind, step: Step) -> bool:
         task.history(
             f"The wait step asks for {seconds} seconds, which is over the limit of "
             f"[conductor]max_conductor_wait_step_seconds: waiting for {limit} seconds.",
-            kind.label,
+            kind.wait,
             error=False,
         )
         seconds = limit

@@ -97,6 +97,8 @@ def _grouped(task: Task, kind: StepKind, by_manager: Any) -> dict[str, list[Step
                 raise _failure(task, kind, f"in-band step {step} lacks {', '.join(missing)}")
             if kind is steps.CLEAN:
                 step["requires_ramdisk"] = True
+            # As for the steps of the conductor: only a deployment may be broken off.
+            step.setdefault("abortable", kind is steps.DEPLOY)
             grouped.setdefault(step["interface"], []).append(step)
     return grouped
 
@@ -220,7 +222,9 @@ def _versions_differ(task: Task, kind: StepKind) -> None:
     info.pop(_SENT, None)
     try:
         refresh(task, kind)
-        if kind is steps.CLEAN and node.target_provision_state != states.MANAGEABLE:
+        if _current(task, kind).get("abort_after"):
+            LOG.info("Node %s: %s is aborted, not started over", node.uuid, kind.label)
+        elif kind is steps.CLEAN and node.target_provision_state != states.MANAGEABLE:
             # Automated cleaning starts over with the new list.
             task.flows.set_steps(kind.name, reset_current=True)
         else:

@@ -68,6 +68,15 @@ def test_the_credentials_are_checked_first(world, method):
         world.call(method, world.node())
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_boot_device_is_set_as_it_is_asked_for(world, asked):
+    seen = []
+    world.driver.management.set_boot_device = lambda task, **wish: seen.append(wish)
+    forced = {"force_persistent_boot_device": "Never" if asked else "Always"}
+    world.call("set_boot_device", world.node(driver_info=forced), device="disk", persistent=asked)
+    assert seen == [{"device": "disk", "persistent": asked}]
+
+
 # VIFs.
 
 
@@ -89,6 +98,7 @@ def test_w31_a_failure_with_a_vif_is_saved(world, method, args, driver_method):
     stored = world.read(node)
     assert "v1" in stored.last_error
     assert "no free port" in stored.last_error
+    assert world.events(node) == [(states.MANAGEABLE, "ERROR")]
     assert stored.reservation is None
 
 

@@ -395,3 +395,38 @@ def test_traits_are_added_replaced_and_removed(world):
     assert world.read(node).traits == []
     with pytest.raises(errors.InvalidParameterValue):
         world.call("add_node_traits", node, traits=[f"CUSTOM_{n}" for n in range(51)])
+
+
+# While a flow is on its way: the API has looked at the node before the lock.
+
+ON_THE_WAY = sorted(
+    name for name, row in states.STATES.items() if row.target and name not in states.UPDATE_ALLOWED
+)
+
+
+@pytest.mark.parametrize("state", ON_THE_WAY)
+def test_a_node_that_is_on_its_way_meanwhile_is_not_changed(world, state):
+    node = world.node(state)
+    with pytest.raises(errors.InvalidState) as refused:
+        update(world, node, op("add", "/extra/a", 1))
+    assert refused.value.code == 409
+    assert world.read(node).extra == {}
+
+
+@pytest.mark.parametrize("state", [states.DEPLOYWAIT, states.CLEANWAIT])
+def test_maintenance_can_be_set_and_cleared_at_any_time(world, state):
+    node = world.node(state)
+    on = [op("replace", "/maintenance", True), op("replace", "/maintenance_reason", "x")]
+    stored = update(world, node, *on)
+    assert (stored.maintenance, stored.maintenance_reason) == (True, "x")
+    assert update(world, node, op("replace", "/maintenance", False)).maintenance is False
+
+
+def test_in_maintenance_the_instance_can_be_taken_off_at_any_time(world):
+    node = world.node(states.DEPLOYWAIT, maintenance=True, instance_uuid=UUID)
+    assert update(world, node, op("remove", "/instance_uuid")).instance_uuid is None
+
+
+@pytest.mark.parametrize("state", [states.DEPLOYFAIL, states.INSPECTWAIT, states.SERVICEHOLD])
+def test_where_changes_are_allowed_they_still_are(world, state):
+    assert update(world, world.node(state), op("add", "/extra/a", 1)).extra == {"a": 1}

@@ -129,6 +129,23 @@ def test_a_step_that_needs_the_disabled_ramdisk_fails_the_cleaning(world, done):
     assert world.kit.ran == []
 
 
+def test_a_failure_without_a_ramdisk_leaves_none_to_tear_down(world, done):
+    world.kit.offer("clean", "bios.reset", requires_ramdisk=False)
+    world.kit.results["bios.reset"] = errors.NetworkError("no")
+    stored = clean(world, world.node(), flowkit.steps("bios.reset"), disable_ramdisk=True)
+    assert stored.provision_state == states.CLEANFAIL
+    assert done == []
+
+
+def test_an_abort_without_a_ramdisk_leaves_none_to_tear_down(world, done):
+    world.kit.offer("clean", "bios.reset", requires_ramdisk=False)
+    node = world.node()
+    clean(world, node, flowkit.steps("hold", "bios.reset"), disable_ramdisk=True)
+    world.call("do_provisioning_action", node, action="abort")
+    assert world.read(node).provision_state == states.CLEANFAIL
+    assert done == []
+
+
 def test_a_failed_step_puts_the_node_into_maintenance(world, done):
     world.kit.offer("clean", "raid.a", 10)
     world.kit.results["raid.a"] = errors.NetworkError("no")

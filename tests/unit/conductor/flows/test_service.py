@@ -88,6 +88,15 @@ def test_w17_a_failed_step_is_handled_as_servicing(world, done):
     assert done == ["prepare", "tear down"]
 
 
+def test_a_failure_without_a_ramdisk_leaves_the_instance_alone(world, done):
+    world.kit.offer("service", "bios.a", requires_ramdisk=False)
+    world.kit.results["bios.a"] = errors.NetworkError("no")
+    stored = service(world, world.node(states.ACTIVE), "bios.a")
+    assert stored.provision_state == states.SERVICEFAIL
+    assert stored.power_state == states.POWER_ON
+    assert done == []
+
+
 def test_w17_an_in_band_failure_is_handled_as_servicing(world, done):
     cleaned = []
     world.driver.deploy.clean_up = cleaned.append

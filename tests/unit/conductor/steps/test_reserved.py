@@ -70,7 +70,7 @@ def test_w03_wait_never_sleeps_longer_than_the_limit(world, flow, slept):
     node = world.node(flow.kind.running, driver_internal_info=internal)
     run(world, flow, node)
     assert slept == [20]
-    assert (flow.kind.label, "INFO") in world.events(node)
+    assert (flow.kind.wait, "INFO") in world.events(node)
 
 
 def test_wait_without_seconds_waits_for_the_next_heartbeat(world, flow):

@@ -222,6 +222,16 @@ def test_changed_hardware_managers_run_a_manual_step_again(agent):
     assert task.node.driver_internal_info["skip_current_clean_step"] is False
 
 
+def test_a_cleaning_that_is_to_be_aborted_does_not_start_over(agent):
+    offer_steps(agent)
+    agent.did("execute_clean_step", "VERSION_MISMATCH")
+    task = task_of(agent, steps.CLEAN, target_provision_state=states.AVAILABLE)
+    task.node.clean_step = {**STEP, "abort_after": True}
+    beat(task, agent)
+    assert task.flows.calls == [("resume", "clean")]
+    assert task.node.clean_step["abort_after"] is True
+
+
 @pytest.mark.parametrize("kind", [steps.CLEAN, steps.SERVICE], ids=lambda kind: kind.name)
 def test_the_first_heartbeat_lists_the_steps_and_starts(agent, kind):
     offer_steps(agent)
@@ -232,8 +242,18 @@ def test_the_first_heartbeat_lists_the_steps_and_starts(agent, kind):
     assert task.flows.calls == [("start", kind.name)]
     (cached,) = task.node.driver_internal_info[kind.cached_key]["deploy"]
     assert cached["step"] == "erase_devices"
+    assert cached["abortable"] is False
     assert cached.get("requires_ramdisk") is (True if kind is steps.CLEAN else None)
     assert task.node.driver_internal_info["hardware_manager_version"] == {"generic": "1"}
+
+
+def test_an_in_band_step_of_a_deployment_can_be_broken_off_as_others(agent):
+    offer_steps(agent)
+    task = task_of(agent, steps.DEPLOY)
+    del task.node.driver_internal_info["agent_cached_deploy_steps"]
+    beat(task, agent)
+    (cached,) = task.node.driver_internal_info["agent_cached_deploy_steps"]["deploy"]
+    assert cached["abortable"] is True
 
 
 @pytest.mark.parametrize("kind", KINDS)
