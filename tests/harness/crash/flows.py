@@ -17,7 +17,10 @@ NODE = "11111111-1111-4111-8111-111111111111"
 INSTANCE = "22222222-2222-4222-8222-222222222222"
 ALLOCATION = "33333333-3333-4333-8333-333333333333"
 VIF = "44444444-4444-4444-8444-444444444444"
-INSTANCE_INFO = {"image_source": "http://image", "capabilities": {"boot_option": "local"}}
+INSTANCE_INFO: dict[str, Any] = {
+    "image_source": "http://image",
+    "capabilities": {"boot_option": "local"},
+}
 
 
 @dataclass(frozen=True)
@@ -42,32 +45,32 @@ class Flow:
     instance: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    def store(self) -> None:
-        """Store the node of the flow, with all that hangs on it."""
+    def store(self, hardware: Mapping[str, Any], mac: str) -> None:
+        """Store the node of the flow, with all that hangs on it.
+
+        :param hardware: columns that say which machine it is.
+        :param mac: address of its port.
+        """
         values: dict[str, Any] = {
             "uuid": NODE,
-            "driver": "fake-hardware",
             "resource_class": "gold",
             "provision_state": self.start,
             "target_provision_state": states.STATES[self.start].target,
             "power_state": self.power,
             **self.values,
+            **hardware,
         }
         node = nodes.create(values)
-        port = ports.create({"node_id": node.id, "address": "52:54:00:00:00:01"})
+        port = ports.create({"node_id": node.id, "address": mac})
         if not self.instance:
             return
         record = {"uuid": ALLOCATION, "name": "mine", "resource_class": "gold"}
         allocations.create_bound(record, node.id)
         node = nodes.get(node.id)
-        node.instance_info = {**node.instance_info, **INSTANCE_INFO}
+        node.instance_info = {**INSTANCE_INFO, **node.instance_info}
         nodes.save(node, fence=None)
         port.internal_info = {"tenant_vif_port_id": VIF}
         ports.save(port)
-
-
-def _step(name: str, interface: str = "management") -> dict[str, str]:
-    return {"interface": interface, "step": name}
 
 
 def _action(verb: str, kind: str | None = None) -> Callable[[Site], None]:
@@ -80,8 +83,7 @@ def _action(verb: str, kind: str | None = None) -> Callable[[Site], None]:
 
 
 def _clean_manually(site: Site) -> None:
-    wanted = [_step(name) for name in ("wipe_two", "wipe_slowly", "wipe_one")]
-    site.call("do_node_clean", wanted)
+    site.call("do_node_clean", site.steps("clean"))
     site.go_on("clean")
 
 
@@ -101,8 +103,7 @@ def _undeploy(site: Site) -> None:
 
 
 def _service(site: Site) -> None:
-    wanted = [_step(name) for name in ("mend_one", "mend_slowly", "mend_two")]
-    site.call("do_node_service", wanted)
+    site.call("do_node_service", site.steps("service"))
     site.go_on("service")
 
 

@@ -2,7 +2,7 @@
 
 A template process imports everything once and forks a child for each life: the victim,
 which dies at its point, and then the survivor.  Run as ``python -m
-tests.harness.crash.lab FOLDER``, it reads one JSON request a line and answers each with
+tests.harness.crash.lab fake FOLDER``, it reads one JSON request a line and answers each with
 one line::
 
     {"flow": "deploy", "mode": "survivor", "stride": 1, "offset": 0}
@@ -11,6 +11,7 @@ one line::
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -19,21 +20,22 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ironic_rs.conf import CONF
 from ironic_rs.db import migration, session
 from ironic_rs.drivers.base import INTERFACE_TYPES
-from tests.harness.crash import machine, verdict
+from tests.harness.crash import machine, sandbox, verdict
 from tests.harness.crash.flows import FLOWS, Flow
-from tests.harness.crash.points import Points, hook_database
+from tests.harness.crash.points import Points, hook_database, hook_http
 from tests.harness.crash.site import Site
+from tests.harness.servers import free_port
 
 VICTIM, SURVIVOR = "victim", "survivor"
 #: Longest life of a child in seconds.
-_LIFE = 120
+_LIFE = 300
 
 
 def configure(folder: Path) -> None:
@@ -89,20 +91,40 @@ def _create_schema() -> None:
 class Lab:
     """Flows on fake machines."""
 
+    hardware: ClassVar[dict[str, Any]] = {"driver": "fake-hardware"}
+    mac = "52:54:00:00:00:01"
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        machine.install()
         configure(folder)
-        empty = folder / "empty.sqlite"
-        CONF.set_override("connection", f"sqlite:///{empty}", group="database")
+        self._set_up()
+        self.empty = folder / "empty.sqlite"
+        CONF.set_override("connection", f"sqlite:///{self.empty}", group="database")
         live(_create_schema, folder / "schema")
         outcome(folder / "schema")
-        self.empty = empty
-        self.victim = Site(VICTIM)
-        self.survivor = Site(SURVIVOR)
-        self.again = Site(VICTIM)
+        self.victim = self._site(VICTIM)
+        self.survivor = self._site(SURVIVOR)
+        self.again = self._site(VICTIM)
         gc.collect()
         gc.freeze()
+
+    # What differs between kinds of machines
+
+    def _set_up(self) -> None:
+        machine.install()
+
+    def _site(self, host: str) -> Site:
+        return Site(host)
+
+    def _new_machine(self, place: Path, flow: Flow) -> None:
+        machine.Ground.folder = place
+        machine.set_power(flow.power)
+
+    def _end_machine(self) -> None:
+        """Nothing is left of it but files."""
+
+    def _hook(self, points: Points) -> None:
+        machine.Ground.points = points
 
     # Lives
 
@@ -110,22 +132,25 @@ class Lab:
         shutil.copy(self.empty, base)
         self.victim.open(base)
         self.victim.conductor._register()
-        flow.store()
+        flow.store(self.hardware, self.mac)
         session.dispose()
 
-    def _place(self, flow: Flow, base: Path, name: str) -> Path:
-        """Make a place of its own for one life: database and machine."""
+    @contextlib.contextmanager
+    def _place(self, flow: Flow, base: Path, name: str) -> Iterator[Path]:
+        """Make a place of its own for one death: database and machine."""
         place = self.folder / name
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         shutil.copy(base, place / "db.sqlite")
-        machine.Ground.folder = place
-        machine.set_power(flow.power)
-        return place
+        try:
+            self._new_machine(place, flow)
+            yield place
+        finally:
+            self._end_machine()
 
     def _victim(self, flow: Flow, place: Path, target: int | None) -> Any:
         points = Points(place / "trace", target)
-        machine.Ground.points = points
+        self._hook(points)
         site = self.victim
         site.open(place / "db.sqlite")
         site.serve()
@@ -133,7 +158,7 @@ class Lab:
         points.armed = True
         flow.request(site)
         points.armed = False
-        return site.picture()
+        return verdict.goal(flow, site.picture(), site.machine.power())
 
     def _survivor(self, flow: Flow, place: Path, mode: str) -> Any:
         site = self.survivor if mode == SURVIVOR else self.again
@@ -154,48 +179,80 @@ class Lab:
         flow = FLOWS[name]
         base = self.folder / "base.sqlite"
         base.unlink(missing_ok=True)
-        made = self.folder / "made"
-        live(lambda: self._prepare(flow, base), made)
-        outcome(made)
+        live(lambda: self._prepare(flow, base), self.folder / "made")
+        outcome(self.folder / "made")
+        with self._place(flow, base, "dry") as place:
+            live(lambda: self._victim(flow, place, None), place / "result")
+            wrong = outcome(place / "result")
+            assert not wrong, f"undisturbed, {wrong}"
+            points = len((place / "trace").read_text().splitlines())
         failures: list[str] = []
-        place = self._place(flow, base, "dry")
-        live(lambda: self._victim(flow, place, None), place / "result")
-        verdict.reached(flow, outcome(place / "result"), machine.power())
-        labels = (place / "trace").read_text().splitlines()
         tried = unreached = 0
-        for target in range(offset, len(labels), stride):
-            place = self._place(flow, base, "life")
-            status = live(
-                lambda place=place, target=target: self._victim(flow, place, target),
-                place / "result",
-            )
-            if not os.WIFSIGNALED(status):
+        for target in range(offset, points, stride):
+            with self._place(flow, base, "life") as place:
+                found = self._die(flow, place, target, mode)
+            if found is None:
                 unreached += 1
                 continue
-            assert os.WTERMSIG(status) == signal.SIGKILL, status
             tried += 1
-            live(lambda place=place: self._survivor(flow, place, mode), place / "verdict")
-            try:
-                found = outcome(place / "verdict")
-            except AssertionError as exc:
-                found = [str(exc)]
             if found:
-                last = (place / "trace").read_text().splitlines()[-1]
-                failures.append(f"point {target} ({last}): " + "; ".join(found))
+                failures.append(found)
         return {
-            "points": len(labels),
+            "points": points,
             "tried": tried,
             "unreached": unreached,
             "failures": failures,
             "seconds": round(time.monotonic() - begun, 1),
         }
 
+    def _die(self, flow: Flow, place: Path, target: int, mode: str) -> str | None:
+        """Kill at one point and recover; return what is wrong, None when it was not reached."""
+        status = live(lambda: self._victim(flow, place, target), place / "result")
+        if not os.WIFSIGNALED(status):
+            return None
+        assert os.WTERMSIG(status) == signal.SIGKILL, status
+        last = (place / "trace").read_text().splitlines()[-1]
+        live(lambda: self._survivor(flow, place, mode), place / "verdict")
+        try:
+            found = outcome(place / "verdict")
+        except AssertionError as exc:
+            found = [str(exc)]
+        return f"point {target} ({last}): " + "; ".join(found) if found else ""
+
+
+class SandboxLab(Lab):
+    """Flows on a machine with a Redfish BMC and an agent."""
+
+    def _set_up(self) -> None:
+        machine.install_network()
+        self.machine = sandbox.SandboxMachine(self.folder)
+        sandbox.configure(self.machine.options(self.folder, free_port(), free_port()))
+        self.hardware = self.machine.hardware()  # type: ignore[misc]
+        self.mac = self.machine.spec.macs[0]
+
+    def _site(self, host: str) -> Site:
+        return sandbox.SandboxSite(host, self.machine)
+
+    def _new_machine(self, place: Path, flow: Flow) -> None:
+        self.machine.start(place)
+        self.machine.switch(flow.power)
+        self.machine.forget_calls()
+
+    def _end_machine(self) -> None:
+        self.machine.stop()
+
+    def _hook(self, points: Points) -> None:
+        hook_http(points)
+
+
+LABS = {"fake": Lab, "sandbox": SandboxLab}
+
 
 def main() -> None:
     """Serve requests until the end of the input."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    lab = Lab(Path(sys.argv[1]))
+    lab = LABS[sys.argv[1]](Path(sys.argv[2]))
     for line in sys.stdin:
         request = json.loads(line)
         try:

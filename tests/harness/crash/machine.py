@@ -51,6 +51,10 @@ _CALLS: Mapping[type, Sequence[str]] = {
 _STEPS = tuple(f"execute_{kind}_step" for kind in ("clean", "deploy", "service", "verify"))
 
 
+#: See :class:`tests.harness.crash.site.Machine`.
+only_switched_on_request = True
+
+
 class Ground:
     """Where this process finds its machine; each process sets it once.
 
@@ -86,11 +90,6 @@ def forget_calls() -> None:
     _log().unlink(missing_ok=True)
 
 
-def steps_run(counted: Counter[str]) -> dict[str, int]:
-    """Return ``kind interface.step`` -> how often it was run."""
-    return {name[5:]: number for name, number in counted.items() if name.startswith("step ")}
-
-
 def power() -> str:
     """Return the state of the power switch."""
     return str(json.loads((Ground.folder / "power").read_text()))
@@ -112,7 +111,7 @@ def install() -> None:
     for name in _STEPS:
         _wrap_step(name)
     _install_power()
-    _install_network()
+    install_network()
 
 
 def _wrap(cls: type, name: str, what: str) -> None:
@@ -153,8 +152,8 @@ def _install_power() -> None:
     fake.FakePower.reboot = reboot  # type: ignore[method-assign]
 
 
-def _install_network() -> None:
-    """VIFs are written down as the real network interfaces do."""
+def install_network() -> None:
+    """Have VIFs written down as the network interfaces do that manage them."""
 
     def vif_list(_self: Any, task: Any) -> list[dict[str, Any]]:
         return [{"id": vif} for _, vif in vifs.attached(task)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
@@ -16,12 +17,17 @@ from ironic_rs.domain import errors, states, steps
 from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.context import admin_context
 from ironic_rs.rpc.direct import DirectTransport
+from tests.harness.crash import machine as fake
 from tests.harness.crash.flows import NODE
 
 LIMIT = 60.0
 #: Passes of all periodics after which a node that still changes never comes to rest.
 _PASSES = 12
 
+_STEPS = {
+    "clean": ("wipe_two", "wipe_slowly", "wipe_one"),
+    "service": ("mend_one", "mend_slowly", "mend_two"),
+}
 _WAITS = {kind.wait: kind.name for kind in steps.KINDS.values()}
 _SHOWN = (
     "provision_state",
@@ -43,8 +49,32 @@ _SHOWN = (
 )
 
 
+class Machine(Protocol):
+    """A machine under test: what it is, and what was done to it."""
+
+    #: Only the conductor switches it, and never when it cleans up after a failure.
+    only_switched_on_request: bool
+
+    def power(self) -> str:
+        """Return the state of its power switch."""
+        ...
+
+    def calls(self) -> Counter[str]:
+        """Return what was done to it so far, and how often: ``step ...``, ``power ...``."""
+        ...
+
+    def forget_calls(self) -> None:
+        """Count anew."""
+        ...
+
+
 class Site:
-    """A conductor whose parts are ready before the process is forked for its work."""
+    """A conductor whose parts are ready before the process is forked for its work.
+
+    :ivar machine: what the conductor works on.
+    """
+
+    machine: Machine = cast("Machine", fake)
 
     def __init__(self, host: str) -> None:
         self.transport = DirectTransport()
@@ -70,6 +100,10 @@ class Site:
         """Call an RPC method for the node, and wait for its worker."""
         getattr(self.client, method)(self.context, self.node(), *args, **kwargs)
         self.settle()
+
+    def steps(self, kind: str) -> list[dict[str, str]]:
+        """Return steps that a user may ask for."""
+        return [{"interface": "management", "step": name} for name in _STEPS[kind]]
 
     def go_on(self, kind: str) -> None:
         """Drive the flow on while it waits, as the machine's end of a step does."""
@@ -132,11 +166,13 @@ class Site:
                 return now
         raise AssertionError(f"after {_PASSES} passes of all periodics it still changes: {before}")
 
-    def go_on_waiting(self) -> None:
-        """Let a node that waits for its machine hear of it."""
+    def go_on_waiting(self) -> bool:
+        """Let a node that waits for its machine hear of it; False when it does not wait."""
         kind = _WAITS.get(self.node().provision_state)
-        if kind is not None:
-            self.go_on(kind)
+        if kind is None:
+            return False
+        self.go_on(kind)
+        return True
 
     def leave_maintenance(self) -> None:
         """Do what an operator does with a failed cleaning before trying it again."""
