@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from operator import length_hint
 from typing import Any, TypeVar
 
 from oslo_config import cfg
@@ -34,6 +35,11 @@ IDLE_SECONDS = 60.0
 #: thousand BMCs that answer in 50 ms take half a minute, and twenty that do not answer
 #: leave enough of them.
 SYNC_WORKERS = 32
+
+#: Seconds after which a loop over many items looks whether it needs more workers: it
+#: does when each of them began with fewer items than this meanwhile.
+_GROWTH_SECONDS = 0.02
+_BRISK = 10
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -221,24 +227,33 @@ class WorkerPools:
         """Call ``fn`` for every item, at most ``workers`` at a time (W38).
 
         Runs in the calling thread and in up to ``workers - 1`` workers of the
-        normal pool (fewer when it is busy), and returns when all have ended.
-        An error of one item is logged and does not touch the others.
+        normal pool (fewer when it is busy, or when there are fewer items), and returns
+        when all have ended.  An error of one item is logged and does not touch the
+        others.
 
         :param stop: asked before each item; true ends the loop.
-        :param patience: run in up to ``workers`` workers, and no longer wait for them
-            when no item is left and so many seconds have passed.
+        :param patience: run in up to ``workers`` workers, of which more and more start
+            as long as they wait for machines instead of computing, and no longer wait
+            for them when no item is left and so many seconds have passed.
         :returns: the workers that still have an item, none without ``patience``.
         """
         source = iter(items)
         guard = threading.Lock()
+        begun = 0
+        reading = False
 
         def drain() -> None:
+            nonlocal begun, reading
             while not stop():
                 with guard:
+                    reading = True
                     try:
                         item = next(source)
                     except StopIteration:
                         return
+                    finally:
+                        reading = False
+                    begun += 1
                 try:
                     fn(item)
                 except errors.IronicError as exc:
@@ -246,19 +261,41 @@ class WorkerPools:
                 except Exception:
                     LOG.exception("Work on one item of a periodic failed")
 
-        futures = []
-        for _ in range(workers if patience is not None else workers - 1):
-            try:
-                futures.append(self.submit(drain, reserved_ok=False))
-            except errors.NoFreeConductorWorker:
-                break
-        if patience is None or not futures:
+        futures: list[Future[None]] = []
+
+        def grow(number: int) -> bool:
+            """Have so many workers; false when no further one is free."""
+            while len(futures) < number:
+                try:
+                    futures.append(self.submit(drain, reserved_ok=False))
+                except errors.NoFreeConductorWorker:
+                    return False
+            return True
+
+        most = min(workers, length_hint(items, workers))
+        if patience is None:
+            grow(most - 1)
             drain()
-            done, left = set(futures), set[Future[None]]()
-        else:
+            return self._joined(futures, None)
+        room = grow(min(most, 1))
+        if not futures:
+            drain()
+        while futures:
+            before, was_reading = begun, reading
+            tick = _GROWTH_SECONDS if room and len(futures) < most else None
             # The first one ends when there is no further item.
-            wait(futures, return_when=FIRST_COMPLETED)
-            done, left = wait(futures, timeout=patience)
+            ended, _ = wait(futures, timeout=tick, return_when=FIRST_COMPLETED)
+            if ended:
+                break
+            # While the items themselves are fetched, more workers are of no use.
+            if not (was_reading or reading) and begun - before < len(futures) * _BRISK:
+                room = grow(min(2 * len(futures), most))
+        return self._joined(futures, patience)
+
+    @staticmethod
+    def _joined(futures: list[Future[None]], patience: float | None) -> list[Future[None]]:
+        """Wait for workers; return those that have not ended."""
+        done, left = wait(futures, timeout=patience)
         for future in done:
             future.result()
         return list(left)

@@ -146,6 +146,9 @@ LISTING = Listing(
         "uuid_in": is_in(_nodes.c.uuid),
         "id_in": is_in(_nodes.c.id),
         "provision_state_in": is_in(_nodes.c.provision_state),
+        "conductor_affinity_not": lambda number: sa.or_(
+            _nodes.c.conductor_affinity.is_(None), _nodes.c.conductor_affinity != number
+        ),
         "provision_state_not_in": lambda names: _nodes.c.provision_state.not_in(list(names)),
         "shard_in": is_in(_nodes.c.shard),
         "driver_in": is_in(_nodes.c.driver),

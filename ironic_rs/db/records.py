@@ -7,11 +7,14 @@ that a save can name just the columns that changed (also by change in place).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import RowMapping
+from sqlalchemy.orm.attributes import instance_state
+from sqlalchemy.orm.base import LoaderCallableStatus
 from sqlalchemy.orm.instrumentation import manager_of_class
+from sqlalchemy.orm.state import InstanceState
 
 from ironic_rs.db import jsontext
 from ironic_rs.db.base import Base, table
@@ -50,6 +53,44 @@ def build(model: type[RecordT], row: Mapping[str, Any] | RowMapping, **attached:
         values[name] = attached[name] if name in attached else make()
     mark_clean(record)
     return record
+
+
+def build_view(
+    model: type[RecordT],
+    row: Mapping[str, Any] | RowMapping,
+    load: Callable[[RecordT, Sequence[str]], Mapping[Any, Any]],
+) -> RecordT:
+    """Make a record that is only to be read, from a row that has some of its columns.
+
+    The others are there as well: the first use of one of them loads all.  What nobody
+    uses is neither sent by the database nor decoded, and nothing is kept to compare
+    later values with.
+
+    :param row: column name to value, with what ``load`` needs.
+    :param load: ``load(record, columns)`` returns the columns that are missing.
+    """
+    record: RecordT = manager_of_class(model).new_instance()
+    values = record.__dict__
+    values.update(row)
+    for name, make in model.attached:
+        values[name] = make()
+    instance_state(record).callables = _loaders(model, load)
+    return record
+
+
+@functools.cache
+def _loaders(
+    model: type[Base], load: Callable[[Any, Sequence[str]], Mapping[Any, Any]]
+) -> dict[str, Callable[..., LoaderCallableStatus]]:
+    """Return what SQLAlchemy calls for an attribute without a value, by its name."""
+
+    def rest(state: InstanceState[Any], passive: object) -> LoaderCallableStatus:
+        record = state.obj()
+        missing = [name for name in _columns(model) if name not in record.__dict__]
+        record.__dict__.update(load(record, missing))
+        return LoaderCallableStatus.ATTR_WAS_SET
+
+    return dict.fromkeys(_columns(model), rest)
 
 
 def mark_clean(record: Base, names: Iterable[str] | None = None) -> None:

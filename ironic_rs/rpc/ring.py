@@ -9,13 +9,16 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tooz import hashring
 
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors as db_conductors
 from ironic_rs.domain import errors
+
+Row = TypeVar("Row", bound=Mapping[Any, Any])
 
 #: (conductor group, hardware type, host name) of each live conductor.
 Members = Iterable[tuple[str, str, str]]
@@ -117,16 +120,28 @@ class HashRing:
             driver_name=f"{driver} (in conductor group '{key[0]}')" if key[0] else driver
         )
 
-    def is_mine(self, host: str, driver: str, conductor_group: str | None, node_uuid: str) -> bool:
-        """Tell whether ``host`` owns a node.
+    def owned(self, host: str, rows: Sequence[Row]) -> list[Row]:
+        """Return those of the rows whose nodes ``host`` owns.
 
+        :param rows: mappings with uuid, driver and conductor_group.
         :raises TemporaryFailure: no conductor is alive, not even this one.
         """
+        if not rows:
+            return []
+        rings = self._members()
+        return [
+            row
+            for row in rows
+            if rings.owner(((row["conductor_group"] or "").lower(), row["driver"]), row["uuid"])
+            == host
+        ]
+
+    def _members(self) -> _Rings:
         rings = self._current()
         if not rings.rings:
             rings = self._current(max_age=_MISS_SECONDS)
             self._check_alive(rings)
-        return rings.owner(((conductor_group or "").lower(), driver), node_uuid) == host
+        return rings
 
     def hosts_for_driver(self, driver: str) -> Collection[str]:
         """Return the conductors that serve a hardware type in any group, just read.

@@ -134,14 +134,7 @@ def my_rows(
     """Rows of the nodes that this conductor owns: one query, then the cached ring."""
     wanted = dict.fromkeys((*BASE_COLUMNS, *columns))
     rows = db_nodes.select(list(wanted), filters, sort_key=sort_key)
-    return [row for row in rows if is_mine(conductor, row)]
-
-
-def is_mine(conductor: Conductor, row: Row) -> bool:
-    """Tell whether this conductor owns the node of a row with the base columns."""
-    return conductor.ring.is_mine(
-        conductor.host, row["driver"], row["conductor_group"], row["uuid"]
-    )
+    return conductor.ring.owned(conductor.host, rows)
 
 
 class StopScan(Exception):

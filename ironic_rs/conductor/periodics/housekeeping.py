@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ironic_rs.conductor.periodics.framework import is_mine
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors as db_conductors
 from ironic_rs.db import history as db_history
@@ -48,7 +47,7 @@ def purge_history(conductor: Conductor) -> None:
     if keep <= 0 or batch <= 0:
         return
     overfull = db_history.overfull(keep=keep, days=days)
-    mine = [row for row in overfull if is_mine(conductor, row)]
+    mine = conductor.ring.owned(conductor.host, overfull)
     removed = 0
     while mine and not conductor.stopping.is_set() and not conductor.fence.tripped:
         number = 0

@@ -31,8 +31,13 @@ def sync_local_state(conductor: Conductor) -> None:
     """Take over the nodes whose instance another conductor looked after."""
     rows = my_rows(
         conductor,
-        ["conductor_affinity"],
-        {"reserved": False, "maintenance": False, "provision_state_in": TAKEN_OVER},
+        (),
+        {
+            "reserved": False,
+            "maintenance": False,
+            "provision_state_in": TAKEN_OVER,
+            "conductor_affinity_not": conductor.conductor_id,
+        },
     )
 
     def one(row: Row) -> None:
@@ -48,7 +53,6 @@ def sync_local_state(conductor: Conductor) -> None:
         except errors.IronicError as exc:
             LOG.error("Take-over of node %s failed: %s", row["uuid"], exc)
 
-    rows = [row for row in rows if row["conductor_affinity"] != conductor.conductor_id]
     conductor.metrics.gauge("ConductorManager.SyncLocalStateNodeCount", len(rows))
     for_each(conductor, rows, one)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from ironic_rs.conductor import workers
 from ironic_rs.conductor.workers import BoundedPool, WorkerPools
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
@@ -242,3 +244,51 @@ def test_who_has_patience_leaves_the_last_items_to_their_workers(gate: threading
         worker.result(60)
     assert pools.wait(60)
     assert sorted(seen) == list(range(20))
+
+
+@pytest.mark.parametrize("patience", [None, 60.0])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_no_more_workers_than_items_are_started(number: int, patience: float | None) -> None:
+    pools = make(300, 5)
+    seen: list[int] = []
+    pools.each(list(range(number)), seen.append, 8, patience=patience)
+    assert sorted(seen) == list(range(number))
+    assert pools.normal.threads <= number
+
+
+def test_one_worker_does_what_needs_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_GROWTH_SECONDS", 600.0)
+    pools = make(300, 5)
+    seen: list[int] = []
+    assert pools.each(iter(range(1000)), seen.append, 32, patience=60.0) == []
+    assert seen == list(range(1000))
+    assert pools.normal.threads == 1
+
+
+def test_workers_that_wait_get_company_up_to_the_limit() -> None:
+    pools = make(300, 5)
+    together = threading.Barrier(12)
+    pools.each(range(24), lambda item: together.wait(60), 12, patience=60.0)
+    assert pools.normal.threads == 12
+
+
+def test_to_wait_for_the_items_themselves_starts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = make(300, 5)
+    looked, fetching, enough = [], threading.Event(), threading.Event()
+    wait = workers.wait
+
+    def count(*args: Any, **kwargs: Any) -> Any:
+        assert fetching.wait(60)
+        looked.append(pools.normal.threads)
+        if len(looked) > 5:
+            enough.set()
+        return wait(*args, **kwargs)
+
+    def slow() -> Iterator[int]:
+        fetching.set()
+        assert enough.wait(60)
+        yield 1
+
+    monkeypatch.setattr(workers, "wait", count)
+    pools.each(slow(), lambda item: None, 8, patience=60.0)
+    assert looked[:6] == [1] * 6

@@ -293,6 +293,7 @@ class TestStart:
         made = [make_node(states.DEPLOYING) for _ in range(20)]
         recovery.fail_stuck_at_start(first)
         failed = {n.uuid for n in made if stored(n).provision_state == states.DEPLOYFAIL}
-        mine = {n.uuid for n in made if first.ring.is_mine("cond-a", "fake-hardware", "", n.uuid)}
+        rows = nodes.select(["uuid", "driver", "conductor_group"])
+        mine = {row["uuid"] for row in first.ring.owned("cond-a", rows)}
         assert failed == mine
         assert 0 < len(failed) < 20
