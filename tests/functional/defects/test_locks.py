@@ -55,19 +55,24 @@ def test_w10_a_worker_that_lost_its_lock_writes_nothing_more(
 
 def test_w10_a_newer_task_of_the_same_conductor_shuts_out_the_old_one(site: Site) -> None:
     left: list[dict[str, Any]] = []
+    newer: list[Any] = []
 
     def lose(uuid: str) -> None:
         write(uuid, reservation=None)
-        with site.conductor.tasks.acquire(site.context, uuid, purpose="newer") as task:
-            task.node.extra["written by"] = "the newer task"
-            task.save()
+        task = site.conductor.tasks.acquire(site.context, uuid, purpose="newer")
+        newer.append(task)
+        task.node.extra["written by"] = "the newer task"
+        task.save()
         left.append(site.shown(uuid))
 
     uuid = cleaned(site, lose)
 
-    assert site.kit.ran == ["raid.a"]
+    assert site.kit.ran == ["raid.a"], "the next step is not run"
     assert site.shown(uuid) == left[0]
     assert left[0]["extra"] == {"written by": "the newer task"}
+    assert left[0]["reservation"] == "cond-a"
+    newer[0].release()
+    assert site.shown(uuid)["reservation"] is None
 
 
 def test_w42_a_conductor_without_a_heartbeat_starts_and_writes_nothing(site: Site) -> None:

@@ -1,0 +1,209 @@
+"""What users rely on whatever happens (specification conductor.md section 16)."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ironic_rs.conf import CONF
+from ironic_rs.db import session
+from ironic_rs.domain import errors, states
+from ironic_rs.domain.steps import KINDS
+from ironic_rs.rpc.conductor_client import ConductorClient
+from tests.functional.defects.site import WAIT, Site, age, dead_conductor, steps, write
+
+INSTANCE = {"image_source": "http://i/image"}
+
+
+def test_a_state_is_only_written_by_the_holder_of_the_lock(site: Site) -> None:
+    site.kit.offer("deploy", "deploy.deploy", 80)
+    site.kit.offer("service", "raid.a", requires_ramdisk=False)
+    dead_conductor("cond-z")
+    waiting = site.node(states.CLEANWAIT)
+    age(waiting, 100_000)
+    site.node(states.DEPLOYING, reservation="cond-z")
+    uuid = site.enroll()
+
+    with session.count_statements() as counted:
+        for target, more in (
+            ("manage", {}),
+            ("inspect", {}),
+            ("clean", {"clean_steps": steps("hold")}),
+            ("unhold", {}),
+            ("provide", {}),
+            ("active", {}),
+            ("rescue", {"rescue_password": "a password"}),
+            ("unrescue", {}),
+            ("service", {"service_steps": steps("raid.a")}),
+            ("rebuild", {}),
+            ("deleted", {}),
+        ):
+            node = site.provision(uuid, target, **more)
+            assert node["last_error"] is None, (target, node["last_error"])
+        site.tick_all()
+
+    assert node["provision_state"] == states.AVAILABLE
+    moves = [
+        text.partition(" WHERE ")
+        for text in counted.statements
+        if text.startswith("UPDATE nodes SET")
+        and "provision_state=" in text.partition(" WHERE ")[0]
+    ]
+    assert len(moves) > 20
+    assert {"reservation" in condition for _, _, condition in moves} == {True}
+
+
+@pytest.mark.parametrize(
+    ("state", "target", "change", "status"),
+    [
+        (states.AVAILABLE, "active", {"maintenance": True}, 400),
+        (states.AVAILABLE, "active", {"provision_state": states.CLEANING}, 400),
+        (states.ACTIVE, "rebuild", {"protected": True}, 403),
+        (states.ACTIVE, "deleted", {"protected": True}, 403),
+        (states.MANAGEABLE, "provide", {"retired": True}, 400),
+        (states.ACTIVE, "service", {"maintenance": True}, 400),
+        (states.MANAGEABLE, "clean", {"maintenance": True}, 400),
+        (states.CLEANHOLD, "unhold", {"provision_state": states.CLEANFAIL}, 400),
+    ],
+)
+def test_what_was_checked_before_the_lock_is_checked_again_under_it(
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    target: str,
+    change: dict[str, Any],
+    status: int,
+) -> None:
+    uuid = site.node(state)
+    send = ConductorClient._node
+
+    def late(self: Any, context: Any, node: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        write(uuid, **change)
+        return send(self, context, node, method, *args, **kwargs)
+
+    monkeypatch.setattr(ConductorClient, "_node", late)
+    more = {f"{target}_steps": steps("hold")} if target in ("clean", "service") else {}
+
+    answer = site.ask(uuid, target, **more)
+    site.settle()
+
+    assert answer.status == status, answer.body
+    node = site.shown(uuid)
+    assert node["provision_state"] == change.get("provision_state", state)
+    assert node["reservation"] is None
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_signals_that_come_twice_run_no_step_twice_and_leave_none_out(
+    site: Site, kind: str
+) -> None:
+    data = KINDS[kind]
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(task: Any) -> None:
+        begun.set()
+        go.wait(WAIT)
+
+    site.kit.results["raid.b"] = slow
+    end = states.MANAGEABLE if kind == "clean" else states.ACTIVE
+    uuid = site.node(
+        data.wait,
+        target_provision_state=end,
+        **{data.field: steps("raid.a")[0]},
+        driver_internal_info={
+            data.steps_key: steps("raid.a", "raid.b", "raid.c"),
+            data.index_key: 0,
+            "steps_validated": True,
+        },
+    )
+
+    for _ in range(4):
+        site.cast(kind, uuid)
+    assert begun.wait(WAIT)
+    site.cast(kind, uuid)
+    go.set()
+    site.becomes(uuid, provision_state=end)
+
+    # A deployment may be told to go on while it runs: it then finds nothing to do.
+    assert Counter(site.kit.ran) == {"raid.b": 1, "raid.c": 1}
+
+
+@pytest.mark.parametrize(
+    ("state", "periodic", "target"),
+    [
+        (states.CLEANWAIT, "_check_cleanwait_timeouts", states.MANAGEABLE),
+        (states.RESCUEWAIT, "_check_rescuewait_timeouts", states.RESCUE),
+        (states.SERVICEWAIT, "_check_servicewait_timeouts", states.ACTIVE),
+        (states.DEPLOYWAIT, "_check_deploy_timeouts", states.ACTIVE),
+    ],
+)
+def test_a_timeout_keeps_the_target(site: Site, state: str, periodic: str, target: str) -> None:
+    uuid = site.node(state, target_provision_state=target)
+    age(uuid, 100_000)
+
+    site.tick(periodic)
+
+    node = site.shown(uuid)
+    assert node["provision_state"] == states.next_state(state, "fail")
+    assert node["target_provision_state"] == target
+
+
+@pytest.mark.parametrize("kind", ["clean", "service"])
+def test_a_failure_touches_no_maintenance_of_the_operator(site: Site, kind: str) -> None:
+    site.kit.results["raid.a"] = errors.RedfishError(error="no disk")
+    CONF.set_override("allow_provisioning_in_maintenance", True, group="conductor")
+    data = KINDS[kind]
+    uuid = site.node(
+        data.wait,
+        maintenance=True,
+        maintenance_reason="a new fan",
+        **{data.field: steps("raid.z")[0]},
+        driver_internal_info={
+            data.steps_key: steps("raid.z", "raid.a"),
+            data.index_key: 0,
+        },
+    )
+
+    site.cast(kind, uuid)
+
+    node = site.becomes(uuid, provision_state=data.failed)
+    assert (node["maintenance"], node["maintenance_reason"]) == (True, "a new fan")
+    assert node["fault"] is None
+    assert "no disk" in node["last_error"]
+
+
+@pytest.mark.parametrize("broken", ["console", "logs"])
+def test_what_is_beside_a_flow_does_not_fail_it(site: Site, broken: str) -> None:
+    def fail(task: Any) -> None:
+        raise OSError("no port is free")
+
+    CONF.set_override("deploy_logs_collect", "always", group="agent")
+    site.kit.offer("deploy", "deploy.deploy", 80)
+    site.kit.interfaces["console"].start_console = fail if broken == "console" else lambda t: None
+    if broken == "logs":
+        site.kit.interfaces["deploy"].collect_ramdisk_logs = fail
+    uuid = site.node(states.AVAILABLE, console_enabled=True, instance_info=INSTANCE)
+
+    node = site.provision(uuid, "active")
+
+    assert node["provision_state"] == states.ACTIVE
+    assert node["console_enabled"] is (broken != "console")
+
+
+def test_a_console_that_does_not_stop_fails_the_tear_down(site: Site) -> None:
+    """It may show the instance of the next user."""
+
+    def fail(task: Any) -> None:
+        raise errors.ConsoleError(error="it does not stop")
+
+    site.kit.interfaces["console"].stop_console = fail
+    uuid = site.node(states.ACTIVE, console_enabled=True, instance_info=INSTANCE)
+
+    node = site.provision(uuid, "deleted")
+
+    assert node["provision_state"] == states.ERROR
+    assert "it does not stop" in node["last_error"]
+    assert node["instance_info"] == INSTANCE
