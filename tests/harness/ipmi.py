@@ -79,7 +79,7 @@ class PyBmc:
 
     def __init__(self, *options: str) -> None:
         self.port = free_udp_port()
-        self.events: list[dict[str, Any]] = []
+        self._events: list[dict[str, Any]] = []
         self._done = threading.Semaphore(0)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.harness.ipmi_bmc", str(self.port), *options],
@@ -98,7 +98,7 @@ class PyBmc:
             if "control" in event:
                 self._done.release()
             else:
-                self.events.append(event)
+                self._events.append(event)
 
     def set(self, **values: Any) -> None:
         """Change the state of the BMC, see ``tests.harness.ipmi_bmc.State``."""
@@ -107,11 +107,16 @@ class PyBmc:
         self._process.stdin.flush()
         assert self._done.acquire(timeout=60)
 
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """All that it told until now."""
+        # An event is told before the request is answered, so an answer to this comes later.
+        self.set()
+        return self._events
+
     def asked(self, name: str) -> list[str]:
         """Return the data, in hexadecimal, of the requests with this name."""
-        # A request is told before it is answered, so an answer to this comes after it.
-        self.set()
-        return [event["data"] for event in list(self.events) if event.get("request") == name]
+        return [event["data"] for event in self.events if event.get("request") == name]
 
     def close(self) -> None:
         self._process.kill()

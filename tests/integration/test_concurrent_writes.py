@@ -114,6 +114,16 @@ def test_every_acknowledged_key_is_in_the_database_at_the_end(
 
 
 def lookup(cluster: Cluster, node: dict[str, Any]) -> str:
-    """Get a token as an agent does."""
-    answer = cluster.get("/v1/lookup", node_uuid=node["uuid"])
-    return str(answer["config"]["agent_token"])
+    """Get a token as an agent does: a node that is locked is asked for again."""
+
+    def answer() -> dict[str, Any] | None:
+        found = cluster.http.get(
+            f"{cluster.url}/v1/lookup", params={"node_uuid": node["uuid"]}, timeout=60
+        )
+        if found.status_code == 409:
+            return None
+        assert found.status_code == 200, found.text
+        return dict(found.json())
+
+    found: Any = servers.wait_until(answer, "an unlocked node")
+    return str(found["config"]["agent_token"])
