@@ -12,7 +12,7 @@ from oslo_log import log
 
 from ironic_rs.conf import CONF
 from ironic_rs.conf.types import clean_kernel_parameters, parse_kernel_parameters
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import capabilities, errors, states
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
@@ -21,6 +21,9 @@ LOG = log.getLogger(__name__)
 
 DEPLOY = "deploy"
 RESCUE = "rescue"
+
+#: Key of instance_info, and label of the image in the directories of a web server.
+BOOT_ISO = "boot_iso"
 
 _RESCUE_STATES = frozenset(
     {
@@ -55,6 +58,43 @@ def mode(node: models.Node) -> str:
 def needed(node: models.Node) -> bool:
     """Tell whether a ramdisk runs, or is about to, in the state of the node."""
     return node.provision_state in _RAMDISK_STATES
+
+
+def needs_agent(node: models.Node, mode: str) -> bool:
+    """Tell whether a ramdisk of ours is ever booted on the node.
+
+    An instance that is nothing but a ramdisk needs ours only for cleaning.
+
+    :param mode: ``deploy`` or ``rescue``.
+    """
+    if mode == RESCUE or capabilities.boot_option(node) != "ramdisk":
+        return True
+    if node.automated_clean is not None:
+        return bool(node.automated_clean)
+    return bool(CONF.conductor.automated_clean)
+
+
+def of_instance(node: models.Node) -> dict[str, str]:
+    """Return what an instance is that has no disk: ``boot_iso``, or ``kernel`` and ``ramdisk``.
+
+    Nothing when it boots from a disk.
+
+    :raises MissingParameterValue: its deploy interface wants to, but nothing is given.
+    """
+    info = node.instance_info
+    option = capabilities.boot_option(node)
+    if option == "local":
+        return {}
+    if option == "ramdisk" and info.get(BOOT_ISO):
+        return {BOOT_ISO: str(info[BOOT_ISO])}
+    missing = [name for name in ("kernel", "ramdisk") if not info.get(name)]
+    if missing:
+        instead = f" (or {BOOT_ISO})" if option == "ramdisk" else ""
+        raise errors.MissingParameterValue(
+            f"Node {node.uuid}: its instance boots without a disk, but instance_info has no "
+            f"{' and no '.join(missing)}{instead}."
+        )
+    return {"kernel": str(info["kernel"]), "ramdisk": str(info["ramdisk"])}
 
 
 def _pair(

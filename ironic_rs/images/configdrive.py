@@ -6,9 +6,12 @@ Source: specification auxiliary.md section 12, drivers.md section 12.7.
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ import pycdlib
 from oslo_utils import units
 
 from ironic_rs.domain import errors
+from ironic_rs.images import services
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 LABEL = "config-2"
 #: The ramdisk refuses larger config drives.
 MAX_BYTES = 64 * units.Mi
+_GZIP = b"\x1f\x8b"
 #: Directories below ``openstack/`` that readers look into.
 _VERSIONS = ("2012-08-10", "latest")
 
@@ -71,6 +76,36 @@ def build(node: models.Node, drive: Mapping[str, Any]) -> str:
             "are allowed."
         )
     return base64.b64encode(gzip.compress(make_iso(files), mtime=0)).decode()
+
+
+def image_of(drive: str) -> bytes:
+    """Return the image in a config drive that :func:`for_agent` gives.
+
+    :param drive: base64 of a gzip, or the URL of that, of a gzip or of an image.
+    :raises InvalidParameterValue: it is none of them, or too large.
+    :raises ImageRefValidationFailed: the URL can not be read.
+    """
+    where = "The config drive"
+    if drive.startswith(("http://", "https://")):
+        where = f"The config drive at {services.redact(drive)}"
+        content = services.HTTPImages().read(drive, 2 * MAX_BYTES)
+    else:
+        content = drive.encode()
+    if not content.startswith(_GZIP):
+        # A binary image is no base64; whatever else is, is unpacked.
+        with contextlib.suppress(binascii.Error):
+            content = base64.b64decode(b"".join(content.split()), validate=True)
+    if content.startswith(_GZIP):
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            content = unpacker.decompress(content, MAX_BYTES + 1)
+        except zlib.error as exc:
+            raise errors.InvalidParameterValue(f"{where} is no valid gzip: {exc}") from exc
+    if len(content) > MAX_BYTES:
+        raise errors.InvalidParameterValue(f"{where} has more than {MAX_BYTES} bytes.")
+    if not content:
+        raise errors.InvalidParameterValue(f"{where} is empty.")
+    return content
 
 
 def _defaults(node: models.Node) -> dict[str, Any]:

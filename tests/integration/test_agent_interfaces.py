@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.cluster import Cluster, Sandbox, running
+from tests.harness.ramdisk_api import make_iso
 from tests.harness.servers import wait_until
 
 AGENT_INTERFACES = {
@@ -29,10 +30,10 @@ class Room:
         self.cluster, self.sandbox = cluster, sandbox
         self._free = sandbox.machines()
 
-    def enroll(self) -> tuple[str, str]:
+    def enroll(self, **more: Any) -> tuple[str, str]:
         """Enroll the next machine and bring it to manageable: (node uuid, machine name)."""
         machine = self._free.pop(0)
-        node = self.sandbox.enroll(self.cluster, machine, **AGENT_INTERFACES)
+        node = self.sandbox.enroll(self.cluster, machine, **AGENT_INTERFACES, **more)
         self.cluster.manage(node["uuid"])
         return node["uuid"], machine["name"]
 
@@ -61,6 +62,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
         options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
         options["conductor"]["rescue_ramdisk"] = options["conductor"]["deploy_ramdisk"]
         options["DEFAULT"] = {
+            "enabled_deploy_interfaces": "direct,ramdisk,fake",
             "enabled_inspect_interfaces": "agent,redfish,fake,no-inspect",
             "enabled_raid_interfaces": "agent,no-raid,fake",
             "enabled_rescue_interfaces": "agent,no-rescue,fake",
@@ -155,6 +157,36 @@ def test_volumes_are_created_and_deleted_by_clean_steps(room: Room) -> None:
     node = room.wait(uuid, "manageable", "clean failed")
     assert node["raid_config"] == {}
     assert room.machine(name)["volumes"] == []
+
+
+@pytest.mark.timeout(300)
+def test_an_instance_that_is_an_iso_boots_without_the_agent(room: Room) -> None:
+    uuid, name = room.enroll(deploy_interface="ramdisk", automated_clean=False)
+    cluster = room.cluster
+    cluster.provision(uuid, "provide")
+    room.wait(uuid, "available", "clean failed")
+    make_iso(room.sandbox.files / "own.iso", {"root": "/dev/ram0"})
+    boot_iso = room.sandbox.image_url.replace("demo.img", "own.iso")
+    cluster.send(
+        "PATCH",
+        f"/v1/nodes/{uuid}",
+        [{"op": "replace", "path": "/instance_info", "value": {"boot_iso": boot_iso}}],
+        200,
+    )
+
+    cluster.provision(uuid, "active", configdrive={"meta_data": {"hostname": "diskless"}})
+    room.wait(uuid, "active", "deploy failed")
+
+    wait_until(lambda: room.machine(name)["software"] == "instance", "the ISO runs", 60)
+    machine = room.machine(name)
+    assert machine["agent"] is None
+    assert machine["media"]["Removable"]["inserted"]
+    assert "agent.boots" not in room.sandbox.get(f"/machines/{name}/counters")
+
+    cluster.provision(uuid, "deleted")
+    room.wait(uuid, "available", "error")
+    assert room.machine(name)["power"] == "Off"
+    assert not any(medium["inserted"] for medium in room.machine(name)["media"].values())
 
 
 @pytest.mark.timeout(300)

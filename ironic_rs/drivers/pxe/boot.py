@@ -64,7 +64,7 @@ class _NetworkBoot(BootInterface):
 
     def validate(self, task: Task) -> None:
         self._check(task, ramdisk.mode(task.node))
-        found = images.of_instance(task) if self._boots_instance_from_network(task) else {}
+        found = ramdisk.of_instance(task.node) if self._boots_instance_from_network(task) else {}
         images.check(task.node, found)
         if volumes.boots_from_volume(task):
             volumes.options(task.node)
@@ -98,14 +98,14 @@ class _NetworkBoot(BootInterface):
                 f"Node {node.uuid} is to boot in BIOS mode, but boot interface "
                 f"{node.boot_interface} needs UEFI."
             )
-        if node.instance_info.get("image_source") and node.instance_info.get(images.BOOT_ISO):
+        if node.instance_info.get("image_source") and node.instance_info.get(ramdisk.BOOT_ISO):
             raise errors.InvalidParameterValue(
                 f"Node {node.uuid}: instance_info has both image_source and boot_iso."
             )
         self._template(task)
         dhcp_options.of_node(node, self.flavour, tags=False)
         options.append_parameters(task, {})
-        if images.needs_ramdisk(node, mode):
+        if ramdisk.needs_agent(node, mode):
             images.check(node, images.of_ramdisk(node, mode))
 
     def _template(self, task: Task) -> Path:
@@ -173,7 +173,7 @@ class _NetworkBoot(BootInterface):
     def _prepare_network_instance(self, task: Task, option: str) -> None:
         node = task.node
         startup.ensure(self.flavour)
-        found = images.of_instance(task)
+        found = ramdisk.of_instance(node)
         values = options.build(task, self.flavour, found)
         entry = {"ramdisk": rendering.RAMDISK, "kickstart": rendering.ANACONDA}.get(
             option, rendering.WHOLE_DISK

@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conf import CONF
-from ironic_rs.domain import capabilities, errors, ramdisk
+from ironic_rs.domain import errors, ramdisk
 from ironic_rs.drivers.pxe import files
 from ironic_rs.images import cache, services
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
-    from ironic_rs.drivers.contract import Task
     from ironic_rs.drivers.pxe.flavour import Flavour
 
 LOG = log.getLogger(__name__)
 
 #: Label, which is the file's name, -> image reference.
 Images = dict[str, str]
-
-BOOT_ISO = "boot_iso"
 
 
 def of_ramdisk(node: models.Node, mode: str) -> Images:
@@ -42,40 +38,6 @@ def of_ramdisk(node: models.Node, mode: str) -> Images:
         )
     kernel, initrd = found
     return {f"{mode}_kernel": kernel, f"{mode}_ramdisk": initrd}
-
-
-def needs_ramdisk(node: models.Node, mode: str) -> bool:
-    """Tell whether a ramdisk of ours is ever booted on the node.
-
-    An instance that is nothing but a ramdisk needs ours only for cleaning.
-    """
-    if mode == ramdisk.RESCUE or capabilities.boot_option(node) != "ramdisk":
-        return True
-    if node.automated_clean is not None:
-        return bool(node.automated_clean)
-    return bool(CONF.conductor.automated_clean)
-
-
-def of_instance(task: Task) -> Images:
-    """Return what the instance boots from the network; nothing when it has a disk.
-
-    :raises MissingParameterValue: its deploy interface wants to, but nothing is given.
-    """
-    node = task.node
-    info = node.instance_info
-    option = capabilities.boot_option(node)
-    if option == "local":
-        return {}
-    if option == "ramdisk" and info.get(BOOT_ISO):
-        return {BOOT_ISO: str(info[BOOT_ISO])}
-    missing = [name for name in ("kernel", "ramdisk") if not info.get(name)]
-    if missing:
-        instead = f" (or {BOOT_ISO})" if option == "ramdisk" else ""
-        raise errors.MissingParameterValue(
-            f"Node {node.uuid}: its instance boots from the network, but instance_info has no "
-            f"{' and no '.join(missing)}{instead}."
-        )
-    return {"kernel": str(info["kernel"]), "ramdisk": str(info["ramdisk"])}
 
 
 def check(node: models.Node, images: Mapping[str, str]) -> None:
@@ -99,6 +61,6 @@ def fetch(node: models.Node, flavour: Flavour, images: Mapping[str, str]) -> Non
     with files.explained(node, flavour):
         files.make_directory(directory)
         for label, href in images.items():
-            source = cache.boot_isos() if label == BOOT_ISO else cache.boot_files()
+            source = cache.boot_isos() if label == ramdisk.BOOT_ISO else cache.boot_files()
             image = source.fetch(href, directory / label)
             files.make_readable(image.path)

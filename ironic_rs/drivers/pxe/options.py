@@ -16,7 +16,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.conf.types import clean_kernel_parameters, parse_kernel_parameters
 from ironic_rs.domain import errors, ramdisk
 from ironic_rs.drivers.pxe.flavour import GRUB, IPXE
-from ironic_rs.drivers.pxe.images import BOOT_ISO, Images
+from ironic_rs.drivers.pxe.images import Images
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
@@ -65,7 +65,11 @@ def build(
         "linux_cmd": linux,
         "initrd_cmd": initrd,
     }
-    for label, key in (("kernel", "aki_path"), ("ramdisk", "ari_path"), (BOOT_ISO, "boot_iso_url")):
+    for label, key in (
+        ("kernel", "aki_path"),
+        ("ramdisk", "ari_path"),
+        (ramdisk.BOOT_ISO, "boot_iso_url"),
+    ):
         if label in images:
             options[key] = place(node, flavour, label)
     for mode in (ramdisk.DEPLOY, ramdisk.RESCUE):

@@ -10,7 +10,6 @@ import logging
 import re
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import sushy
@@ -23,19 +22,20 @@ from ironic_rs.drivers import boot_mode, fast_track
 from ironic_rs.drivers.base import BootInterface, ImagePublisherSettings, Properties
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.decorators import require_exclusive_lock
-from ironic_rs.drivers.redfish import virtual_media
+from ironic_rs.drivers.redfish import boot_media, virtual_media
 from ironic_rs.drivers.redfish.driver_info import parse_driver_info
 from ironic_rs.drivers.redfish.sessions import talk
-from ironic_rs.images import boot_iso, cache, publisher
+from ironic_rs.images import services
 from ironic_rs.images.services import redact
 
 LOG = log.getLogger(__name__)
 
 CD = sushy.VirtualMediaType.CD
-#: Directory below [deploy]http_root.
-SUBDIR = "redfish"
+USB = sushy.VirtualMediaType.USB_STICK
 #: Protocols by which the conductor can show an image to a BMC.
 _PROTOCOLS = ("HTTP", "HTTPS")
+#: From where a BMC may get the ISO of an instance.
+_SOURCES = ("http", "local")
 
 PROPERTIES: Properties = {
     "deploy_kernel": "URL of the kernel of the deploy ramdisk. Needs deploy_ramdisk.",
@@ -44,13 +44,10 @@ PROPERTIES: Properties = {
 }
 
 
-def iso_name(node: models.Node) -> str:
-    """Return the name under which the boot ISO of a node is published."""
-    return f"boot-{node.uuid}.iso"
-
-
 class RedfishVirtualMediaBoot(BootInterface):
     """Builds an ISO with kernel, ramdisk and parameters, and boots the machine from it."""
+
+    capabilities = ("ramdisk_boot", "ramdisk_boot_configdrive")
 
     def get_properties(self) -> Properties:
         return dict(PROPERTIES)
@@ -58,7 +55,7 @@ class RedfishVirtualMediaBoot(BootInterface):
     @property
     def image_publisher_settings(self) -> ImagePublisherSettings:
         return ImagePublisherSettings(
-            image_subdir=SUBDIR,
+            image_subdir=boot_media.SUBDIR,
             file_permission=CONF.redfish.file_permission,
             kernel_params=CONF.redfish.kernel_append_params,
         )
@@ -66,27 +63,57 @@ class RedfishVirtualMediaBoot(BootInterface):
     def validate(self, task: Task) -> None:
         node = task.node
         parse_driver_info(node)
-        if capabilities.boot_option(node) != "local":
+        option = capabilities.boot_option(node)
+        if option not in ("local", "ramdisk"):
             raise errors.InvalidParameterValue(
                 f"Node {node.uuid}: boot interface {node.boot_interface} boots instances from "
-                "the local disk only."
+                "the local disk or from an ISO only."
             )
         mode = ramdisk.mode(node)
+        if option == "ramdisk":
+            self._check_instance(node)
+        if not ramdisk.needs_agent(node, mode):
+            return
         prebuilt = ramdisk.iso(node, mode)
         if prebuilt is None:
-            _kernel_and_ramdisk(node, mode)
+            boot_media.kernel_and_ramdisk(node, mode)
             ramdisk.kernel_parameters(node, CONF.redfish.kernel_append_params)
             if bootmode.effective(node) == bootmode.UEFI:
-                _esp(node)
-        if prebuilt is None or not _left_to_bmc(prebuilt):
-            _base_url(node)
+                boot_media.esp(node)
+        source = str(CONF.deploy.ramdisk_image_download_source)
+        if prebuilt is None or not boot_media.left_to_bmc(prebuilt, source):
+            boot_media.base_url(node)
         _wanted_protocol(node)
+
+    @staticmethod
+    def _check_instance(node: models.Node) -> None:
+        """Check what an instance boots that has no disk."""
+        info = node.instance_info
+        if info.get("image_source") and info.get(ramdisk.BOOT_ISO):
+            raise errors.InvalidParameterValue(
+                f"Node {node.uuid}: instance_info has both image_source and boot_iso."
+            )
+        found = ramdisk.of_instance(node)
+        for label, href in found.items():
+            try:
+                services.service_for(href)
+            except errors.ImageRefValidationFailed as exc:
+                raise errors.InvalidParameterValue(f"Node {node.uuid}: {label}: {exc}") from exc
+        source = boot_media.instance_source(node)
+        if source not in _SOURCES:
+            raise errors.InvalidParameterValue(
+                f"Node {node.uuid}: ramdisk_image_download_source is '{source}', expected one of "
+                f"{', '.join(_SOURCES)}."
+            )
+        if ramdisk.BOOT_ISO not in found and bootmode.effective(node) == bootmode.UEFI:
+            boot_media.esp(node)
+        boot_media.base_url(node)
 
     def validate_rescue(self, task: Task) -> None:
         node = task.node
         parse_driver_info(node)
         if ramdisk.iso(node, ramdisk.RESCUE) is None:
-            _kernel_and_ramdisk(node, ramdisk.RESCUE)
+            boot_media.kernel_and_ramdisk(node, ramdisk.RESCUE)
 
     def validate_inspection(self, task: Task) -> None:
         parse_driver_info(task.node)
@@ -118,8 +145,17 @@ class RedfishVirtualMediaBoot(BootInterface):
         self, task: Task, prebuilt: str | None, params: Mapping[str, str | None]
     ) -> None:
         node = task.node
+        if prebuilt is None:
+            url = boot_media.build_ramdisk(task, params)
+        else:
+            url = boot_media.publish_ramdisk(node, prebuilt)
+        self._insert_iso(task, url)
+        boot_mode.sync_boot_mode(task)
+        task.flows.set_boot_device("cdrom", persistent=False)
+
+    def _insert_iso(self, task: Task, url: str) -> None:
+        node = task.node
         protocol = _wanted_protocol(node)
-        url = _build(task, params) if prebuilt is None else _publish(node, prebuilt)
         with talk(task, f"inserting boot ISO {redact(url)}") as bmc:
             if protocol is not None:
                 allowed = virtual_media.transfer_protocols(bmc, CD)
@@ -131,8 +167,6 @@ class RedfishVirtualMediaBoot(BootInterface):
             virtual_media.insert(node, bmc, url, CD, transfer_protocol=protocol)
         node.driver_internal_info["vmedia_transport_protocol"] = protocol or "HTTP"
         task.save()
-        boot_mode.sync_boot_mode(task)
-        task.flows.set_boot_device("cdrom", persistent=False)
 
     @require_exclusive_lock
     def clean_up_ramdisk(self, task: Task) -> None:
@@ -146,10 +180,34 @@ class RedfishVirtualMediaBoot(BootInterface):
 
     @require_exclusive_lock
     def prepare_instance(self, task: Task) -> None:
+        """Boot the instance from its disk; from its ISO when it is nothing but that."""
         self._eject_all(task)
         boot_mode.sync_boot_mode(task)
         boot_mode.configure_secure_boot_if_needed(task)
-        task.flows.set_boot_device("disk", persistent=True)
+        if capabilities.boot_option(task.node) == "ramdisk":
+            self._insert_iso(task, boot_media.of_instance(task.node))
+            self._insert_config_drive(task)
+            task.flows.set_boot_device("cdrom", persistent=True)
+        else:
+            task.flows.set_boot_device("disk", persistent=True)
+
+    def _insert_config_drive(self, task: Task) -> None:
+        """Show the config drive as a USB stick.
+
+        :raises InstanceDeployFailure: the BMC has no slot for one.
+        """
+        node = task.node
+        if not node.instance_info.get("configdrive"):
+            return
+        with talk(task, "inserting the config drive") as bmc:
+            if virtual_media.find(bmc, [USB]) is None:
+                raise errors.InstanceDeployFailure(
+                    reason=f"the BMC of node {node.uuid} has no slot for a USB stick, by which "
+                    "the config drive would be given to the instance"
+                )
+            url = boot_media.publish_config_drive(node)
+            if url is not None:
+                virtual_media.insert(node, bmc, url, USB)
 
     @require_exclusive_lock
     def clean_up_instance(self, task: Task) -> None:
@@ -166,38 +224,16 @@ class RedfishVirtualMediaBoot(BootInterface):
             task.flows.power(states.POWER_OFF)
 
     def _eject_all(self, task: Task) -> None:
+        node = task.node
+        kinds = [CD]
+        if capabilities.boot_option(node) == "ramdisk" and node.instance_info.get("configdrive"):
+            kinds.append(USB)
         try:
             with talk(task, "ejecting the boot ISO") as bmc:
-                virtual_media.eject(task.node, bmc, CD)
+                for kind in kinds:
+                    virtual_media.eject(node, bmc, kind)
         finally:
-            publisher.unpublish(iso_name(task.node), SUBDIR)
-
-
-def _kernel_and_ramdisk(node: models.Node, mode: str) -> tuple[str, str]:
-    found = ramdisk.kernel_and_ramdisk(node, mode)
-    if found is None:
-        raise errors.MissingParameterValue(
-            f"Node {node.uuid} has no ramdisk to boot: set {mode}_kernel and {mode}_ramdisk, or "
-            f"{mode}_iso, in driver_info, or {mode}_kernel and {mode}_ramdisk in [conductor]."
-        )
-    return found
-
-
-def _esp(node: models.Node) -> str | Path:
-    """Return the image with the EFI boot loader: a reference, or a file of the host."""
-    href = ramdisk.bootloader(node)
-    if href is not None:
-        return href
-    if CONF.esp_image:
-        return Path(CONF.esp_image)
-    raise errors.MissingParameterValue(
-        f"Node {node.uuid} has no EFI boot loader for its boot ISO: set bootloader in "
-        "driver_info, [conductor]bootloader or [DEFAULT]esp_image."
-    )
-
-
-def _base_url(node: models.Node) -> str:
-    return publisher.base_url(node.driver_info.get("external_http_url"))
+            boot_media.unpublish(node)
 
 
 def _wanted_protocol(node: models.Node) -> str | None:
@@ -210,7 +246,7 @@ def _wanted_protocol(node: models.Node) -> str | None:
             f"Node {node.uuid}: vmedia_transport_protocol {wanted} is not offered by the "
             f"conductor; possible are {', '.join(_PROTOCOLS)}."
         )
-    scheme = urlsplit(_base_url(node)).scheme.upper()
+    scheme = urlsplit(boot_media.base_url(node)).scheme.upper()
     if scheme != str(wanted).upper():
         raise errors.InvalidParameterValue(
             f"Node {node.uuid}: vmedia_transport_protocol is {wanted}, but images are "
@@ -267,63 +303,3 @@ def _own_parameters(task: Task) -> dict[str, str]:
             params["BOOTIF"] = str(port.address)
             break
     return params
-
-
-def _network_data(task: Task) -> dict[str, object] | None:
-    if CONF.inspector.force_dhcp and task.node.provision_state in (
-        states.INSPECTING,
-        states.INSPECTWAIT,
-    ):
-        return None
-    return task.driver.network.get_node_network_data(task) or None
-
-
-def _build(task: Task, params: Mapping[str, str | None]) -> str:
-    """Build and publish the boot ISO; return its URL."""
-    node = task.node
-    kernel, initrd = _kernel_and_ramdisk(node, ramdisk.mode(node))
-    mode = bootmode.effective(node)
-    append = ramdisk.kernel_parameters(node, CONF.redfish.kernel_append_params)
-    line, publisher_id = boot_iso.command_line(append, params)
-    url = publisher.url_of(iso_name(node), SUBDIR, node.driver_info.get("external_http_url"))
-    with (
-        publisher.publishing(iso_name(node), SUBDIR, CONF.redfish.file_permission) as target,
-        publisher.work_directory(target) as place,
-    ):
-        boot_iso.build(
-            boot_iso.Contents(
-                boot_mode=mode,
-                kernel=_fetch(kernel, place / "kernel"),
-                ramdisk=_fetch(initrd, place / "ramdisk"),
-                esp=_fetch(_esp(node), place / "esp") if mode == bootmode.UEFI else None,
-                kernel_parameters=line,
-                publisher_id=publisher_id,
-                files=boot_iso.agent_files(_network_data(task)),
-            ),
-            target,
-        )
-    LOG.info("Boot ISO of node %s is published at %s", node.uuid, url)
-    return url
-
-
-def _fetch(source: str | Path, place: Path) -> Path:
-    """Return a file of the host as it is; fetch a reference to ``place``."""
-    if isinstance(source, Path):
-        return source
-    return cache.boot_files().fetch(source, place).path
-
-
-def _left_to_bmc(href: str) -> bool:
-    """Tell whether the BMC fetches a boot ISO from where it is."""
-    from_web = urlsplit(href).scheme.lower() in ("http", "https")
-    return from_web and CONF.deploy.ramdisk_image_download_source == "http"
-
-
-def _publish(node: models.Node, href: str) -> str:
-    """Return a URL of a boot ISO that somebody else built, for the BMC to fetch."""
-    if _left_to_bmc(href):
-        return href
-    url = publisher.url_of(iso_name(node), SUBDIR, node.driver_info.get("external_http_url"))
-    with publisher.publishing(iso_name(node), SUBDIR, CONF.redfish.file_permission) as target:
-        cache.boot_isos().fetch(href, target)
-    return url

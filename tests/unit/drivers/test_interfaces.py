@@ -32,6 +32,7 @@ STEPS: dict[tuple[str, str], dict[str, dict[str, tuple[Any, ...]]]] = {
     },
     ("deploy", "fake"): {"deploy": {"deploy": (100, {})}},
     ("deploy", "noop"): {"deploy": {"deploy": (100, {})}},
+    ("deploy", "ramdisk"): {"deploy": {"deploy": (100, {})}},
     ("deploy", "custom-agent"): {
         "deploy": {
             "deploy": (100, {}),
@@ -72,7 +73,7 @@ PROPERTIES = {
 }
 
 #: Interfaces of other rooms have tests of their own.
-OURS = ("fake", "noop", "external", "direct", "custom-agent", "agent")
+OURS = ("fake", "noop", "external", "direct", "custom-agent", "agent", "ramdisk")
 
 
 def installed() -> list[Any]:

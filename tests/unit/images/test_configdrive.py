@@ -14,6 +14,7 @@ import pytest
 
 from ironic_rs.domain import errors
 from ironic_rs.images import configdrive
+from tests.unit.image_server import ImageServer
 
 
 def node(drive: Any = None, name: str | None = "n1") -> Any:
@@ -106,3 +107,46 @@ def test_a_dictionary_is_built_for_the_ramdisk(config):
     assert files_of(str(text))["/openstack/latest/user_data"] == b"hello"
     assert configdrive.for_agent(node()) is None
     assert configdrive.for_agent(node("")) is None
+
+
+# The image in a config drive
+
+IMAGE = b"\x00" * 32769 + b"CD001" + bytes(range(256))
+PACKED = gzip.compress(IMAGE)
+
+
+@pytest.fixture
+def server(config, monkeypatch):
+    monkeypatch.setattr("ironic_rs.images.services.RETRY_PAUSE", 0)
+    with ImageServer().running() as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "content",
+    [IMAGE, PACKED, base64.b64encode(PACKED), base64.encodebytes(PACKED), base64.b64encode(IMAGE)],
+    ids=["image", "gzip", "base64", "base64 in lines", "base64 of an image"],
+)
+def test_the_image_is_found_in_what_a_url_gives(server, content):
+    assert configdrive.image_of(server.put("/drive", content)) == IMAGE
+
+
+def test_the_image_is_found_in_the_text_of_a_request():
+    assert configdrive.image_of(base64.b64encode(PACKED).decode()) == IMAGE
+
+
+def test_a_built_drive_has_an_image():
+    assert b"CD001" in configdrive.image_of(configdrive.build(node(), {"user_data": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (base64.b64encode(PACKED[:2] + b"junk").decode(), "no valid gzip"),
+        (" ", "is empty"),
+        (base64.b64encode(gzip.compress(bytes(configdrive.MAX_BYTES + 1))).decode(), "more than"),
+    ],
+)
+def test_a_drive_without_a_usable_image_is_refused(text, match):
+    with pytest.raises(errors.InvalidParameterValue, match=match):
+        configdrive.image_of(text)

@@ -14,7 +14,7 @@ from ironic_rs.db import models
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.redfish import boot as boot_module
 from ironic_rs.service.image_server import ImageServer
-from tests.harness.bmc import CD, MANAGER, Answer, error, media
+from tests.harness.bmc import CD, FLOPPY, MANAGER, Answer, error, media
 
 PARAMS = {"ipa-api-url": "http://192.0.2.1:6385"}
 
@@ -325,9 +325,9 @@ class TestValidate:
         with pytest.raises(errors.InvalidParameterValue, match=complaint):
             boot.validate(task)
 
-    def test_instances_boot_from_the_disk_only(self, task, boot):
-        task.node.deploy_interface = "ramdisk"
-        with pytest.raises(errors.InvalidParameterValue, match="local disk only"):
+    def test_instances_boot_from_the_disk_or_an_iso_only(self, task, boot):
+        task.node.deploy_interface = "anaconda"
+        with pytest.raises(errors.InvalidParameterValue, match="local disk or from an ISO"):
             boot.validate(task)
 
 
@@ -375,3 +375,123 @@ def test_how_isos_are_published(boot):
     settings = boot.image_publisher_settings
     assert (settings.image_subdir, settings.file_permission) == ("redfish", 0o644)
     assert set(boot.get_properties()) == {"deploy_kernel", "deploy_ramdisk", "deploy_iso"}
+
+
+class TestInstanceWithoutDisk:
+    """Deploy interface ramdisk: the instance is an ISO."""
+
+    @pytest.fixture
+    def instance(self, task, boot, site):
+        task.node.deploy_interface = "ramdisk"
+        return task
+
+    @pytest.mark.parametrize(
+        ("info", "error_class", "complaint"),
+        [
+            ({}, errors.MissingParameterValue, "no kernel and no ramdisk"),
+            ({"kernel": "file:///k"}, errors.MissingParameterValue, "no ramdisk"),
+            ({"boot_iso": "gopher://x/y"}, errors.InvalidParameterValue, "boot_iso.*gopher"),
+            (
+                {"boot_iso": "http://x/y", "image_source": "http://x/z"},
+                errors.InvalidParameterValue,
+                "both image_source and boot_iso",
+            ),
+            (
+                {"boot_iso": "http://x/y", "ramdisk_image_download_source": "carrier"},
+                errors.InvalidParameterValue,
+                "carrier",
+            ),
+        ],
+    )
+    def test_what_is_wrong_is_told(self, instance, boot, info, error_class, complaint):
+        instance.node.instance_info = info
+        with pytest.raises(error_class, match=complaint):
+            boot.validate(instance)
+
+    @pytest.mark.parametrize("cleaned", [True, False])
+    def test_our_ramdisk_is_needed_for_cleaning_alone(self, instance, boot, config, cleaned):
+        config("conductor", deploy_kernel=None, automated_clean=cleaned)
+        instance.node.instance_info = {"boot_iso": "http://192.0.2.1/x.iso"}
+        if cleaned:
+            with pytest.raises(errors.MissingParameterValue, match="deploy_kernel"):
+                boot.validate(instance)
+        else:
+            boot.validate(instance)
+
+    def test_an_iso_is_published_and_stays_the_boot_device(self, bmc, instance, boot, site):
+        instance.node.instance_info = {"boot_iso": f"file://{site}/own.iso"}
+        boot.validate(instance)
+        boot.prepare_instance(instance)
+        assert published(instance).read_bytes() == (site / "own.iso").read_bytes()
+        assert bmc.tree[CD]["Image"].endswith(f"/redfish/boot-{instance.node.uuid}.iso")
+        assert bmc.system["Boot"]["BootSourceOverrideTarget"] == "Cd"
+        assert bmc.system["Boot"]["BootSourceOverrideEnabled"] == "Continuous"
+        assert bmc.tree[FLOPPY]["Inserted"] is False
+
+        boot.clean_up_instance(instance)
+        assert bmc.tree[CD]["Inserted"] is False
+        assert not published(instance).exists()
+
+    @pytest.mark.parametrize("place", ["option", "instance"])
+    def test_a_bmc_fetches_an_iso_itself_where_that_is_wanted(
+        self, bmc, instance, boot, config, place
+    ):
+        url = f"{boot_module.CONF.deploy.http_url}/elsewhere.iso"
+        info = {"boot_iso": url}
+        if place == "option":
+            config("deploy", ramdisk_image_download_source="http")
+        else:
+            info["ramdisk_image_download_source"] = "http"
+        instance.node.instance_info = info
+        boot.prepare_instance(instance)
+        assert bmc.tree[CD]["Image"] == url
+
+    def test_kernel_and_ramdisk_become_an_iso_without_anything_of_ours(self, instance, boot, site):
+        instance.node.instance_info = {
+            "kernel": f"file://{site}/kernel",
+            "ramdisk": f"file://{site}/ramdisk",
+            "ramdisk_kernel_arguments": "console=ttyS1\nrd.shell",
+        }
+        boot.validate(instance)
+        boot.prepare_instance(instance)
+        found = parameters(instance)
+        assert found[:3] == ["root=/dev/ram0", "text", "console=ttyS1rd.shell"]
+        assert not [word for word in found if word.startswith(("ipa-", "boot_method"))]
+        assert read(published(instance), "/vmlinuz") == b"kernel" * 1000
+
+    def test_the_config_drive_comes_as_a_stick_and_goes_with_the_instance(
+        self, bmc, instance, boot, site
+    ):
+        instance.node.instance_info = {
+            "boot_iso": f"file://{site}/own.iso",
+            "configdrive": {"meta_data": {"hostname": "h"}},
+        }
+        boot.prepare_instance(instance)
+        name = f"configdrive-{instance.node.uuid}.img"
+        assert bmc.tree[FLOPPY]["Image"].endswith(f"/redfish/{name}")
+        drive = published(instance).with_name(name)
+        assert b"hostname" in read(drive, "/openstack/latest/meta_data.json")
+
+        boot.clean_up_instance(instance)
+        assert bmc.tree[FLOPPY]["Inserted"] is False
+        assert list(published(instance).parent.iterdir()) == []
+
+    def test_a_bmc_without_a_slot_for_the_config_drive_fails_the_deployment(
+        self, bmc, instance, boot, site
+    ):
+        bmc.tree[FLOPPY]["MediaTypes"] = ["Floppy"]
+        instance.node.instance_info = {
+            "boot_iso": f"file://{site}/own.iso",
+            "configdrive": {"meta_data": {}},
+        }
+        with pytest.raises(errors.InstanceDeployFailure, match="no slot for a USB stick"):
+            boot.prepare_instance(instance)
+
+
+def test_a_finished_rescue_stays_on_when_its_medium_goes(bmc, task, boot):
+    bmc.system["PowerState"] = "On"
+    bmc.tree[CD]["Inserted"] = True
+    task.node.provision_state = states.RESCUING
+    boot.clean_up_ramdisk(task)
+    assert bmc.system["PowerState"] == "On"
+    assert bmc.tree[CD]["Inserted"] is False
