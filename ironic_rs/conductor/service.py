@@ -13,6 +13,7 @@ from ironic_rs.conductor import recovery
 from ironic_rs.conductor.endpoints import ENDPOINTS
 from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conductor.flows.hooks import TaskFlows
+from ironic_rs.conductor.healing import Pauses
 from ironic_rs.conductor.keepalive import KeepAlive
 from ironic_rs.conductor.lockbook import LockBook
 from ironic_rs.conductor.news import News
@@ -49,6 +50,7 @@ class Conductor:
     :ivar tasks: makes tasks on nodes.
     :ivar allocating: which thread looks for a node for which allocation.
     :ivar news: tells the world what happens to nodes.
+    :ivar pauses: which nodes' work waits to make a call again.
     :ivar metrics: how long things take, and how many there are.
     :ivar workers: runs what outlives an RPC call.
     :ivar ring: which conductor owns a node.
@@ -71,6 +73,7 @@ class Conductor:
         self.fence = SelfFence(lambda: CONF.conductor.heartbeat_timeout)
         self.news = News(self.host)
         self.metrics = Metrics(CONF, self.host)
+        self.pauses = Pauses()
         self.workers = WorkerPools(CONF)
         self.tasks = TaskManager(self)
         self.allocating = LockBook()
@@ -208,6 +211,7 @@ class Conductor:
 
         LOG.info("Conductor %s is stopping", self.host)
         self.stopping.set()
+        self.pauses.close()
         others = not self._keep_registered and self._leave_ring()
         if not others:
             # Nobody else would take it: a call that needs a worker is told to come again.

@@ -38,6 +38,7 @@ from ironic_rs.conf import (
     oslo_policy,
     pxe,
     redfish,
+    self_healing,
     sensor_data,
     service_catalog,
     time_in_state,
@@ -76,6 +77,7 @@ MODULES = (
     pxe,
     redfish,
     sensor_data,
+    self_healing,
     service_catalog,
     time_in_state,
 )

@@ -25,7 +25,8 @@ from ironic_rs.conf import CONF
 from ironic_rs.conf.types import SYSTEM_DIRECTORIES
 from ironic_rs.domain import errors
 from ironic_rs.images import credentials
-from ironic_rs.integrations import http
+from ironic_rs.integrations import healing, http
+from ironic_rs.integrations.healing import Partner
 
 LOG = log.getLogger(__name__)
 
@@ -119,7 +120,29 @@ class HTTPImages:
         self, session: requests.Session, method: str, href: str, **kwargs: Any
     ) -> requests.Response:
         """Send one request; try again while the server is away or busy."""
-        last: Exception | None = None
+        while True:
+            response, error = self._tried(session, method, href, **kwargs)
+            if response is not None and response.status_code not in _TRANSIENT:
+                return response
+            reason = _answer(response) if response is not None else _failed(method, error)
+            # Trust settings do not heal by asking again.
+            passing = not isinstance(error, requests.exceptions.SSLError)
+            if passing and healing.again(Partner.IMAGES, redact(href), reason):
+                if response is not None:
+                    response.close()
+                continue
+            if response is not None:
+                return response
+            raise errors.ImageRefValidationFailed(image_href=redact(href), reason=reason) from None
+
+    def _tried(
+        self, session: requests.Session, method: str, href: str, **kwargs: Any
+    ) -> tuple[requests.Response | None, requests.RequestException | None]:
+        """Send one request up to ``ATTEMPTS`` times; return the last answer, or the last error.
+
+        :raises ImageRefValidationFailed: it makes no sense to try again.
+        """
+        last: requests.RequestException | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(RETRY_PAUSE)
@@ -130,17 +153,17 @@ class HTTPImages:
             except requests.ConnectionError as exc:
                 last = exc
                 continue
+            except requests.ReadTimeout as exc:
+                # It has taken long enough already.
+                return None, exc
             except (requests.RequestException, ValueError) as exc:
                 raise errors.ImageRefValidationFailed(
                     image_href=redact(href), reason=f"{method} failed: {http.describe(exc)}"
                 ) from None
             if response.status_code not in _TRANSIENT or attempt + 1 == ATTEMPTS:
-                return response
+                return response, None
             response.close()
-        raise errors.ImageRefValidationFailed(
-            image_href=redact(href),
-            reason=f"{method} failed {ATTEMPTS} times: {http.describe(last)}",
-        ) from None
+        return None, last
 
     def show(self, href: str) -> ImageInfo:
         timeout = CONF.webserver_verify_timeout
@@ -163,6 +186,9 @@ class HTTPImages:
                 except requests.RequestException as exc:
                     target.unlink(missing_ok=True)
                     if attempt == ATTEMPTS:
+                        what = f"transfer of {redact(href)}"
+                        if healing.again(Partner.IMAGES, what, http.describe(exc)):
+                            return self.download(href, target, algorithm)
                         raise errors.ImageDownloadFailed(
                             image_href=redact(href), reason=http.describe(exc)
                         ) from None
@@ -222,11 +248,17 @@ class HTTPImages:
         return hasher.hexdigest() if hasher else None
 
 
+def _failed(method: str, error: requests.RequestException | None) -> str:
+    times = "" if isinstance(error, requests.ReadTimeout) else f" {ATTEMPTS} times"
+    return f"{method} failed{times}: {http.describe(error)}"
+
+
+def _answer(response: requests.Response) -> str:
+    return f"the server answered {response.status_code} {response.reason or ''}".rstrip()
+
+
 def _bad_status(response: requests.Response, href: str) -> errors.ImageRefValidationFailed:
-    return errors.ImageRefValidationFailed(
-        image_href=redact(href),
-        reason=f"the server answered {response.status_code} {response.reason or ''}".rstrip(),
-    )
+    return errors.ImageRefValidationFailed(image_href=redact(href), reason=_answer(response))
 
 
 def _check_status(response: requests.Response, href: str) -> None:

@@ -146,6 +146,15 @@ def server_session(max_redirects: int) -> Iterator[requests.Session]:
         yield session
 
 
+def never_sent(error: BaseException) -> bool:
+    """Tell whether a request has certainly not left this host: no connection was made."""
+    if isinstance(error, requests.ConnectTimeout):
+        return True
+    inner = error.args[0] if error.args else None
+    reason = getattr(inner, "reason", None)
+    return isinstance(reason, urllib3.exceptions.NewConnectionError)
+
+
 def describe(error: BaseException | None) -> str:
     """Return what went wrong with a request, without its URL and so without secrets."""
     if isinstance(error, requests.TooManyRedirects):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, healing
 from ironic_rs.conductor.flows import abort, cache, ending
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import engine, events, plan, record
@@ -128,7 +128,8 @@ def _prepared(task: Task, clean_steps: Sequence[Step] | None, disable_ramdisk: b
 def _ramdisk_ready(task: Task) -> bool:
     """Boot the ramdisk; False when the flow waits for it, or has failed."""
     try:
-        result = task.driver.deploy.prepare_cleaning(task)
+        with healing.within(task, "preparation of cleaning"):
+            result = task.driver.deploy.prepare_cleaning(task)
     except errors.LockLost:
         raise
     except errors.AgentConnectionFailed as exc:

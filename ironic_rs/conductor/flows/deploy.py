@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, healing
 from ironic_rs.conductor.flows import abort, console
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import engine, plan, record
@@ -75,7 +75,8 @@ def _configdrive_stored(task: Task, configdrive: str | dict[str, Any] | None) ->
 def _prepared(task: Task) -> bool:
     """Let the driver prepare; False when the flow waits, or has failed."""
     try:
-        task.driver.deploy.prepare(task)
+        with healing.within(task, "preparation of the deployment"):
+            task.driver.deploy.prepare(task)
     except errors.LockLost:
         raise
     except errors.AgentConnectionFailed as exc:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, healing
 from ironic_rs.conductor.flows import cache
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.domain import errors, states, steps
@@ -29,7 +29,8 @@ def do_inspect_hardware(task: Task) -> None:
     steps.wipe_token_and_url(task.node)
     task.save()
     try:
-        result = task.driver.inspect.inspect_hardware(task)
+        with healing.within(task, "inspection"):
+            result = task.driver.inspect.inspect_hardware(task)
         if result not in (states.MANAGEABLE, states.INSPECTWAIT):
             raise errors.HardwareInspectionFailure(
                 error=f"the driver returned {result!r}, which is no result of an inspection"

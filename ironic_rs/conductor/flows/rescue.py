@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, healing
 from ironic_rs.domain import errors, states, steps
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def drop_password(node: models.Node) -> None:
 def do_node_rescue(task: Task) -> None:
     """Boot the rescue ramdisk; the node is in state ``rescuing``."""
     try:
-        result = task.driver.rescue.rescue(task)
+        with healing.within(task, "rescue"):
+            result = task.driver.rescue.rescue(task)
         if result not in (states.RESCUEWAIT, states.RESCUE):
             raise errors.InstanceRescueFailure(
                 instance=task.node.instance_uuid,
@@ -64,7 +65,8 @@ def continue_node_rescue(task: Task) -> None:
 def do_node_unrescue(task: Task) -> None:
     """Boot the instance again; the node is in state ``unrescuing``."""
     try:
-        result = task.driver.rescue.unrescue(task)
+        with healing.within(task, "unrescue"):
+            result = task.driver.rescue.unrescue(task)
         if result != states.ACTIVE:
             raise errors.InstanceUnrescueFailure(
                 instance=task.node.instance_uuid,

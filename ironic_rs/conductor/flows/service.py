@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, healing
 from ironic_rs.conductor.flows import abort, cache, ending
 from ironic_rs.conductor.steps import engine, plan, record
 from ironic_rs.domain import errors, states, steps
@@ -96,7 +96,8 @@ def _checked(task: Task, disable_ramdisk: bool) -> bool:
 def _ramdisk_ready(task: Task) -> bool:
     """Boot the ramdisk; False when the flow waits for it, or has failed."""
     try:
-        result = task.driver.deploy.prepare_service(task)
+        with healing.within(task, "preparation of servicing"):
+            result = task.driver.deploy.prepare_service(task)
     except errors.LockLost:
         raise
     except errors.AgentConnectionFailed as exc:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
+from ironic_rs.conductor import healing
 from ironic_rs.conductor.steps import children, events, plan, record, reserved
 from ironic_rs.domain import errors, steps
 from ironic_rs.domain.steps import Step, StepKind
@@ -98,13 +99,17 @@ def _turn(task: Task, flow: StepFlow, step: Step) -> str:
     """Run one step and decide; returns _NEXT or _STOP."""
     kind = flow.kind
     try:
+        doing = f"{kind.name} step {steps.step_id(step)}"
         if step.get("execute_on_child_nodes"):
-            result = children.run(task, kind, step)
+            with healing.within(task, doing):
+                result = children.run(task, kind, step)
         elif step.get("step") in steps.RESERVED:
-            return _NEXT if reserved.run(task, kind, step) else _STOP
+            with healing.within(task, doing):
+                return _NEXT if reserved.run(task, kind, step) else _STOP
         else:
             interface = getattr(task.driver, step["interface"])
-            result = getattr(interface, f"execute_{kind.name}_step")(task, step)
+            with healing.within(task, doing, agent=not _expects_silence(task, kind)):
+                result = getattr(interface, f"execute_{kind.name}_step")(task, step)
     except errors.LockLost:
         raise
     except errors.AgentInProgress as exc:

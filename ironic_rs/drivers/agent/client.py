@@ -28,7 +28,8 @@ from oslo_utils import units
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, secrets
 from ironic_rs.drivers.agent import payload
-from ironic_rs.integrations import http
+from ironic_rs.integrations import healing, http
+from ironic_rs.integrations.healing import Partner
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
@@ -64,7 +65,14 @@ _lock = threading.Lock()
 
 
 class _Unreachable(Exception):
-    """There was no answer; the text is safe to show."""
+    """There was no answer; the text is safe to show.
+
+    :ivar sent: the request may have reached the agent.
+    """
+
+    def __init__(self, text: str, *, sent: bool = True) -> None:
+        super().__init__(text)
+        self.sent = sent
 
 
 def _verify(node: models.Node) -> bool | str:
@@ -180,7 +188,7 @@ class AgentClient:
             ) as response:
                 return self._decode(response.status_code, self._read(response, deadline))
         except (requests.ConnectionError, requests.Timeout) as exc:
-            raise _Unreachable(http.describe(exc)) from None
+            raise _Unreachable(http.describe(exc), sent=not http.never_sent(exc)) from None
         except requests.RequestException as exc:
             raise self._api_error("none", http.describe(exc)) from None
 
@@ -222,6 +230,8 @@ class AgentClient:
                 return self._commands()
             except _Unreachable as exc:
                 if attempt == attempts:
+                    if healing.again(Partner.AGENT, "list of commands", exc):
+                        return self.commands()
                     raise errors.AgentConnectionFailed(reason=str(exc)) from None
         raise AssertionError("the last attempt returns or raises")
 
@@ -241,6 +251,7 @@ class AgentClient:
         body = {"name": name, "params": params}
         LOG.debug("Sending command %s to the agent of node %s", name, node.uuid)
         attempts = max(1, CONF.agent.max_command_attempts)
+        sent = False
         for attempt in range(1, attempts + 1):
             try:
                 answer = self._request("POST", {"wait": "true" if wait else "false"}, body)
@@ -250,6 +261,7 @@ class AgentClient:
                     node=node.uuid, command=name, error=exc.fields.get("error", exc)
                 ) from exc
             except _Unreachable as exc:
+                sent = sent or exc.sent
                 # It may have got the command, and only the answer was lost.
                 started = self._last(name)
                 if started is not None and started.get("command_status") == RUNNING:
@@ -264,6 +276,9 @@ class AgentClient:
                     exc,
                 )
                 last = str(exc)
+        # What may run already is never sent again so late.
+        if not sent and healing.again(Partner.AGENT, f"command {name}", last):
+            return self.run(name, params, wait=wait)
         raise errors.AgentConnectionFailed(reason=f"command {name}: {last}")
 
     def _checked(self, answer: Command) -> Command:

@@ -21,6 +21,8 @@ from ironic_rs.drivers.ipmi.driver_info import BmcTarget
 from ironic_rs.drivers.ipmi.errors import BmcError
 from ironic_rs.drivers.ipmi.program import Program
 from ironic_rs.drivers.ipmi.session import MALFORMED, Session
+from ironic_rs.integrations import healing
+from ironic_rs.integrations.healing import Partner
 
 LOG = log.getLogger(__name__)
 
@@ -94,10 +96,17 @@ def operate(
     if program_for is not None:
         target = replace(target, needs_program=target.needs_program or program_for)
     driver_info.check_program(target)
-    try:
-        return _in_time(target, doing, what, reading)
-    except BmcError as exc:
-        raise errors.IPMIFailure(cmd=f"{doing} of node {node.uuid} at BMC {target}: {exc}") from exc
+    while True:
+        try:
+            return _in_time(target, doing, what, reading)
+        except BmcError as exc:
+            # A BMC that has not sent a packet has done nothing.
+            may_repeat = exc.silent or (reading and exc.transient)
+            if may_repeat and healing.again(Partner.BMC, doing, exc):
+                continue
+            raise errors.IPMIFailure(
+                cmd=f"{doing} of node {node.uuid} at BMC {target}: {exc}"
+            ) from exc
 
 
 def _in_time(target: BmcTarget, doing: str, what: Callable[[Link], T], reading: bool) -> T:

@@ -21,11 +21,12 @@ from typing import Any
 import requests
 import sushy.connector
 import sushy.exceptions
-import urllib3.exceptions
 
 from ironic_rs.conf import CONF
 from ironic_rs.drivers.redfish import transport
 from ironic_rs.drivers.redfish.driver_info import ConnectionKey
+from ironic_rs.integrations import healing, http
+from ironic_rs.integrations.healing import Partner
 
 #: Longest single wait for a BMC that says it is busy, whatever Retry-After says.
 MAX_BUSY_WAIT = 30.0
@@ -34,7 +35,10 @@ PROBE_CONNECT_TIMEOUT = 10.0
 #: Refused log-ins within a minute after which no more are tried.
 MAX_REFUSED_LOGINS = 3
 LOGIN_WINDOW = 60.0
-_TRANSIENT_READ_ERRORS = (500, 502, 504)
+_GATEWAY_ERRORS = (502, 504)
+_TRANSIENT_READ_ERRORS = (500, *_GATEWAY_ERRORS)
+#: Answers that say that nothing was done, for now.
+_BUSY = (429, 503)
 
 
 class LoginsRefused(sushy.exceptions.SushyError):
@@ -209,7 +213,14 @@ class Connector(sushy.connector.Connector):
                 return response
             if wait is None:
                 error.tries = tries
-                raise error
+                if not (
+                    _may_repeat(method, error)
+                    and healing.again(Partner.BMC, f"{method} {path}", error)
+                ):
+                    raise error
+                operation.answered()
+                tries = 0
+                continue
             time.sleep(wait)
 
     def _wait_when_busy(
@@ -227,10 +238,7 @@ class Connector(sushy.connector.Connector):
         """
         attempts = CONF.redfish.connection_attempts
         status = error.status_code
-        if status not in (
-            requests.codes.service_unavailable,
-            requests.codes.too_many_requests,
-        ):
+        if status not in _BUSY:
             again = method == "GET" and status in _TRANSIENT_READ_ERRORS
             if not (again or self.check_retry_on_exception(error)):
                 return None
@@ -240,6 +248,14 @@ class Connector(sushy.connector.Connector):
                 return None
         asked = _retry_after(operation.retry_after)
         return min(asked if asked is not None else 2.0 ** (tries - 1), MAX_BUSY_WAIT)
+
+
+def _may_repeat(method: str, error: sushy.exceptions.SushyError) -> bool:
+    """Tell whether a request may be sent again later: it met what may pass, with no effect."""
+    if isinstance(error, sushy.exceptions.ConnectionError):
+        return _wait_after_silence(method, error, tries=0, attempts=1) is not None
+    status = getattr(error, "status_code", None)
+    return status in _BUSY or (method == "GET" and status in _GATEWAY_ERRORS)
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -279,18 +295,10 @@ def _wait_after_silence(
     if isinstance(cause, requests.exceptions.SSLError) or cause is None:
         # Trust settings do not heal by asking again.
         return None
-    sent = not _never_sent(cause)
+    sent = not http.never_sent(cause)
     if tries >= attempts or (sent and method == "POST"):
         return None
     if sent and tries == 1 and not isinstance(cause, requests.exceptions.Timeout):
         # The BMC closed the kept connection at the moment when it was used.
         return 0.0
     return float(CONF.redfish.connection_retry_interval)
-
-
-def _never_sent(cause: BaseException) -> bool:
-    if isinstance(cause, requests.exceptions.ConnectTimeout):
-        return True
-    inner = cause.args[0] if cause.args else None
-    reason = getattr(inner, "reason", None)
-    return isinstance(reason, urllib3.exceptions.NewConnectionError)
