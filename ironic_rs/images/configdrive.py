@@ -12,7 +12,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pycdlib
@@ -129,23 +129,122 @@ def _content(value: Any) -> bytes:
 
 def make_iso(files: Mapping[str, bytes]) -> bytes:
     """Return an ISO image with the files in every ``openstack/<version>/``."""
+    return _write(
+        {
+            f"openstack/{version}/{name}": content
+            for version in _VERSIONS
+            for name, content in files.items()
+        }
+    )
+
+
+def _write(tree: Mapping[str, bytes]) -> bytes:
+    """Return an ISO image.
+
+    :param tree: path of a file -> its content.
+    """
     iso = pycdlib.PyCdlib()
     iso.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
     try:
-        iso.add_directory("/OPENSTACK", rr_name="openstack", joliet_path="/openstack")
-        for version in _VERSIONS:
-            plain = f"/OPENSTACK/{version.upper().replace('-', '_')}"
-            iso.add_directory(plain, rr_name=version, joliet_path=f"/openstack/{version}")
-            for number, (name, content) in enumerate(files.items()):
-                iso.add_fp(
-                    io.BytesIO(content),
-                    len(content),
-                    iso_path=f"{plain}/FILE{number}.;1",
-                    rr_name=name,
-                    joliet_path=f"/openstack/{version}/{name}",
-                )
+        plain = {"": ""}
+        for number, (path, content) in enumerate(tree.items()):
+            parent, _, name = path.rpartition("/")
+            _add_directory(iso, plain, parent)
+            iso.add_fp(
+                io.BytesIO(content),
+                len(content),
+                iso_path=f"{plain[parent]}/FILE{number}.;1",
+                rr_name=name,
+                joliet_path=f"/{path}",
+            )
         image = io.BytesIO()
         iso.write_fp(image)
     finally:
         iso.close()
     return image.getvalue()
+
+
+def _add_directory(iso: pycdlib.PyCdlib, plain: dict[str, str], path: str) -> None:
+    """Add a directory with those above it.
+
+    :param plain: path -> name in plain ISO 9660, of the directories that are there.
+    """
+    if path in plain:
+        return
+    parent, _, name = path.rpartition("/")
+    _add_directory(iso, plain, parent)
+    plain[path] = f"{plain[parent]}/DIR{len(plain)}"
+    iso.add_directory(plain[path], rr_name=name, joliet_path=f"/{path}")
+
+
+def better_network(
+    present: Mapping[str, Any] | None, make: Callable[[], Mapping[str, Any]], *, mtu: bool
+) -> Mapping[str, Any] | None:
+    """Return network data for an instance whose own are of no use; None to keep those.
+
+    :param make: makes the network data; called only when they are needed.
+    :param mtu: each link must have an MTU.
+    """
+    if not _lacks(present, mtu=mtu):
+        return None
+    made = make()
+    if _lacks(made, mtu=mtu) and (not _lacks(present, mtu=False) or _lacks(made, mtu=False)):
+        return None
+    return made
+
+
+def _lacks(data: Mapping[str, Any] | None, *, mtu: bool) -> bool:
+    if not data or not any(data.get(key) for key in ("links", "networks", "services")):
+        return True
+    return mtu and any(not link.get("mtu") for link in data.get("links") or ())
+
+
+def with_network(drive: str, make: Callable[[], Mapping[str, Any]], *, mtu: bool) -> str:
+    """Put network data into a finished config drive that has none of use.
+
+    :param drive: base64 of the gzip of an ISO image.
+    :param make: as :func:`better_network`, and so is ``mtu``.
+    :returns: the drive as it is when its own data are good, or there are no better ones.
+    :raises InvalidParameterValue: not a config drive, or too large.
+    """
+    tree = _read(drive)
+    name = _FILES["network_data"]
+    latest = f"openstack/{_VERSIONS[-1]}/{name}"
+    try:
+        present = json.loads(tree[latest]) if latest in tree else None
+    except ValueError as exc:
+        raise errors.InvalidParameterValue(f"{latest} of a config drive is no JSON: {exc}") from exc
+    data = better_network(present, make, mtu=mtu)
+    if data is None:
+        return drive
+    content = json.dumps(data).encode()
+    places = {path for path in tree if path.endswith(f"/{name}")} | {latest}
+    return base64.b64encode(
+        gzip.compress(_write(tree | dict.fromkeys(sorted(places), content)), mtime=0)
+    ).decode()
+
+
+def _read(drive: str) -> dict[str, bytes]:
+    """Return path -> content of the files of a config drive."""
+    image = image_of(drive)
+    iso = pycdlib.PyCdlib()
+    try:
+        iso.open_fp(io.BytesIO(image))
+    except pycdlib.pycdlibexception.PyCdlibException as exc:
+        raise errors.InvalidParameterValue(f"A config drive is no ISO image: {exc}") from exc
+    try:
+        return dict(_files(iso))
+    finally:
+        iso.close()
+
+
+def _files(iso: pycdlib.PyCdlib) -> Iterator[tuple[str, bytes]]:
+    # By the names that systems show; the plain ones are the last resort.
+    form = "rr_path" if iso.has_rock_ridge() else "joliet_path" if iso.has_joliet() else "iso_path"
+    for directory, _, names in iso.walk(**{form: "/"}):
+        for name in names:
+            path = f"{directory.rstrip('/')}/{name}"
+            content = io.BytesIO()
+            iso.get_file_from_iso_fp(content, **{form: path})
+            shown = path.partition(";")[0].lower() if form == "iso_path" else path
+            yield shown.lstrip("/"), content.getvalue()

@@ -12,6 +12,7 @@ from oslo_log import log
 
 from ironic_rs.conductor import failures, healing
 from ironic_rs.conductor.flows import abort, console
+from ironic_rs.conductor.flows import configdrive as drives
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import engine, plan, record
 from ironic_rs.domain import errors, steps
@@ -53,7 +54,7 @@ def _configdrive_stored(task: Task, configdrive: str | dict[str, Any] | None) ->
     if not configdrive:
         return True
     previous = node.instance_info.get("configdrive")
-    node.instance_info["configdrive"] = configdrive
+    node.instance_info["configdrive"] = drives.checked(task, configdrive)
     try:
         task.save()
     except errors.LockLost:

@@ -150,3 +150,91 @@ def test_a_built_drive_has_an_image():
 def test_a_drive_without_a_usable_image_is_refused(text, match):
     with pytest.raises(errors.InvalidParameterValue, match=match):
         configdrive.image_of(text)
+
+
+# Network data in a finished config drive.
+
+GOOD = {"links": [{"id": "a", "mtu": 1500}], "networks": [{"id": "n"}], "services": []}
+NO_MTU = {"links": [{"id": "a"}], "networks": [{"id": "n"}], "services": []}
+EMPTY = {"links": [], "networks": [], "services": []}
+OURS = {"links": [{"id": "iface0", "mtu": 9000}], "networks": [], "services": []}
+LATEST = "/openstack/latest/network_data.json"
+
+
+def finished(**parts: Any) -> str:
+    return configdrive.build(node(), {"user_data": "hello", **parts})
+
+
+@pytest.mark.parametrize("given", [{}, EMPTY, NO_MTU], ids=["none", "empty", "without MTU"])
+def test_network_data_of_no_use_are_replaced_and_all_else_stays(config, given):
+    drive = finished(network_data=given)
+    before, after = (
+        files_of(drive),
+        files_of(configdrive.with_network(drive, lambda: OURS, mtu=True)),
+    )
+    changed = {path for path in after if after[path] != before.get(path)}
+    assert changed == {path for path in (*before, LATEST) if path.endswith("network_data.json")}
+    assert json.loads(after[LATEST]) == OURS
+    assert set(before) <= set(after)
+
+
+def test_good_network_data_stay_and_nobody_is_asked_for_others(config):
+    def fail() -> dict[str, Any]:
+        raise AssertionError("asked")
+
+    drive = finished(network_data=GOOD)
+    assert configdrive.with_network(drive, fail, mtu=True) == drive
+    drive = finished(network_data=NO_MTU)
+    assert configdrive.with_network(drive, fail, mtu=False) == drive
+
+
+@pytest.mark.parametrize(
+    ("given", "made"), [({}, {}), (EMPTY, EMPTY), (NO_MTU, NO_MTU), (NO_MTU, {})]
+)
+def test_no_better_network_data_change_nothing(config, given, made):
+    drive = finished(network_data=given)
+    assert configdrive.with_network(drive, lambda: made, mtu=True) == drive
+
+
+def test_network_data_without_an_mtu_are_better_than_none(config):
+    after = files_of(configdrive.with_network(finished(), lambda: NO_MTU, mtu=True))
+    assert json.loads(after[LATEST]) == NO_MTU
+
+
+@pytest.mark.parametrize("forms", [{"joliet": 3}, {"rock_ridge": "1.09"}, {}])
+def test_drives_of_other_makers_are_read(config, forms):
+    iso = pycdlib.PyCdlib()
+    iso.new(interchange_level=3, vol_ident="config-2", **forms)
+    for path in ("openstack", "openstack/latest"):
+        plain = path.upper()
+        names = {"joliet_path": f"/{path}"} if "joliet" in forms else {}
+        names |= {"rr_name": path.rpartition("/")[2]} if "rock_ridge" in forms else {}
+        iso.add_directory(f"/{plain}", **names)
+    names = {"joliet_path": "/openstack/latest/user_data"} if "joliet" in forms else {}
+    names |= {"rr_name": "user_data"} if "rock_ridge" in forms else {}
+    iso.add_fp(io.BytesIO(b"hi"), 2, iso_path="/OPENSTACK/LATEST/USER_DATA.;1", **names)
+    image = io.BytesIO()
+    iso.write_fp(image)
+    drive = base64.b64encode(gzip.compress(image.getvalue())).decode()
+    after = files_of(configdrive.with_network(drive, lambda: OURS, mtu=True))
+    assert json.loads(after[LATEST]) == OURS
+    assert b"hi" in after.values()
+
+
+@pytest.mark.parametrize(
+    "drive",
+    ["no base64!", "aGVsbG8=", base64.b64encode(gzip.compress(b"no ISO" * 9999)).decode()],
+)
+def test_what_is_no_config_drive_is_told(config, drive):
+    with pytest.raises(errors.InvalidParameterValue, match="onfig drive"):
+        configdrive.with_network(drive, lambda: OURS, mtu=True)
+
+
+def test_a_drive_that_unpacks_to_too_much_is_not_unpacked(config, monkeypatch):
+    monkeypatch.setattr(configdrive, "MAX_BYTES", 1000)
+    with pytest.raises(errors.InvalidParameterValue, match="more than 1000"):
+        configdrive.with_network(finished_large(), lambda: OURS, mtu=True)
+
+
+def finished_large() -> str:
+    return base64.b64encode(gzip.compress(b"0" * 100_000)).decode()
