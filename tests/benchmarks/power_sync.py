@@ -226,7 +226,8 @@ def cycle(here: Site, wanted: int, interval: int) -> tuple[Seen, Seen]:
 
     def begun() -> bool:
         now = look(here)
-        if now.asked > last[0].asked:
+        # What a bad one is asked between two questions of ours is taken for another's.
+        if now.asked > last[0].asked + len(here.bad):
             return True
         last[0] = now
         return False

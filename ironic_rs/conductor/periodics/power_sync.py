@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ironic_rs.conductor.flows import power
 from ironic_rs.conductor.periodics import observed
@@ -24,6 +25,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.db.listing import Row
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers import patience
 from ironic_rs.rpc.context import RequestContext, admin_context
 
 if TYPE_CHECKING:
@@ -39,6 +41,11 @@ POWER_ERRORS = (
     "Pending power operation",
     "Power sync",
 )
+#: Seconds in which a BMC has to answer while others wait for their turn; one that does
+#: not is asked again, with all its time, beside the others.
+HURRY_SECONDS = 10.0
+#: A failure that took longer (s) may be for lack of time.
+QUICK_SECONDS = 2.0
 #: A node whose turn took longer (s) is asked beside the others the next time.
 SLOW_SECONDS = 5.0
 #: Seconds that a cycle waits for the last BMCs.
@@ -55,12 +62,74 @@ def _excluded(node: models.Node) -> bool:
     )
 
 
+class _NeedsTime(Exception):
+    """The BMC did not answer in the time that it had; nothing was recorded."""
+
+
+class _Turns:
+    """Whose turn is next in one cycle: (record, whether its BMC has to hurry).
+
+    The suspects (those that failed or were slow the last time, or just now) have all
+    their time, but at most half of the workers at a time while others wait.  Those
+    that get no turn within the interval of the power sync come first in the next cycle.
+
+    :param asked: nodes that are being asked; each that gets a turn is added.
+    """
+
+    def __init__(
+        self, healthy: Sequence[Row], suspects: Sequence[Row], workers: int, asked: set[str]
+    ) -> None:
+        self.over = False
+        self._healthy = load_nodes(healthy)
+        self._suspects = load_nodes(suspects)
+        self._again: deque[models.Node] = deque()
+        self._most = workers // 2
+        self._asked = asked
+        self._unhurried: set[str] = set()
+        self._end = time.monotonic() + CONF.conductor.sync_power_state_interval
+
+    def again(self, node: models.Node) -> None:
+        """Give a node that needs more time another turn."""
+        self._again.append(node)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[models.Node, bool]:
+        while not self.over:
+            node, hurried = self._next()
+            if node.uuid not in self._asked:
+                self._asked.add(node.uuid)
+                return node, hurried
+        raise StopIteration
+
+    def _next(self) -> tuple[models.Node, bool]:
+        if len(self._unhurried & self._asked) < self._most:
+            suspect = self._suspect()
+            if suspect is not None:
+                return suspect, False
+        node = next(self._healthy, None)
+        if node is not None:
+            return node, True
+        suspect = None if time.monotonic() > self._end else self._suspect()
+        if suspect is None:
+            raise StopIteration
+        return suspect, False
+
+    def _suspect(self) -> models.Node | None:
+        node = next(self._suspects, None)
+        if node is None and self._again:
+            node = self._again.popleft()
+        if node is not None:
+            self._unhurried.add(node.uuid)
+        return node
+
+
 class PowerSync:
     """One conductor's power sync; remembers failures in a row by node.
 
-    A slow or dead BMC delays only itself: nodes that failed or were slow the last
-    time start first, in at most half of the workers, and a cycle does not wait for
-    the last of them to give up.
+    A slow or dead BMC delays only itself: known ones start first, in at most half of
+    the workers, and a cycle does not wait for the last of them to give up.
     """
 
     def __init__(self) -> None:
@@ -70,10 +139,13 @@ class PowerSync:
         #: Nodes that are being asked, also by a worker that an earlier cycle has left.
         self._asked: set[str] = set()
         self._left: list[Future[None]] = []
+        self._turns: _Turns | None = None
 
     def run(self, conductor: Conductor) -> None:
         """One cycle over the nodes of this conductor."""
         started = time.monotonic()
+        if self._turns is not None:
+            self._turns.over = True
         rows = my_rows(
             conductor,
             (),
@@ -88,24 +160,14 @@ class PowerSync:
         for gone in [uuid for uuid in self._suspects if uuid not in known]:
             self.failures.pop(gone, None)
             self._suspects.pop(gone, None)
-        context = admin_context()
-
-        def visit(node: models.Node) -> None:
-            began = time.monotonic()
-            try:
-                self._visit(conductor, context, node)
-            finally:
-                self._suspects.pop(node.uuid, None)
-                if node.uuid in self.failures or time.monotonic() - began > SLOW_SECONDS:
-                    self._suspects[node.uuid] = None
-                self._asked.discard(node.uuid)
-
         self._left = [worker for worker in self._left if not worker.done()]
         workers = max(conductor.workers.sync_workers - len(self._left), 1)
+        turns = self._turns = self._new_turns(rows, workers)
+        context = admin_context()
         self._left += for_each(
             conductor,
-            self._in_order([row for row in rows if row["uuid"] not in self._asked], workers),
-            visit,
+            turns,
+            lambda turn: self._visit(conductor, context, turns, *turn),
             workers=workers,
             patience=PATIENCE,
         )
@@ -116,43 +178,47 @@ class PowerSync:
             len(self._left),
         )
 
-    def _in_order(self, rows: Sequence[Row], workers: int) -> Iterator[models.Node]:
-        """Yield the records: the suspects a few at a time, among the others.
-
-        Suspects that get no turn within the interval of the power sync come first in
-        the next cycle.
-        """
-        end = time.monotonic() + CONF.conductor.sync_power_state_interval
+    def _new_turns(self, rows: Sequence[Row], workers: int) -> _Turns:
         places = {uuid: place for place, uuid in enumerate(list(self._suspects))}
         suspects = [row for row in rows if row["uuid"] in places]
         suspects.sort(key=lambda row: places[row["uuid"]])
         healthy = [row for row in rows if row["uuid"] not in places]
-        waiting = load_nodes(suspects)
-        asked: set[str] = set()
-        for node in load_nodes(healthy):
-            while len(asked & self._asked) < workers // 2:
-                suspect = next(waiting, None)
-                if suspect is None:
-                    break
-                asked.add(suspect.uuid)
-                self._asked.add(suspect.uuid)
-                yield suspect
-            self._asked.add(node.uuid)
-            yield node
-        for suspect in waiting:
-            if time.monotonic() > end:
-                return
-            self._asked.add(suspect.uuid)
-            yield suspect
+        return _Turns(healthy, suspects, workers, self._asked)
 
-    def _visit(self, conductor: Conductor, context: RequestContext, node: models.Node) -> None:
+    def _visit(
+        self,
+        conductor: Conductor,
+        context: RequestContext,
+        turns: _Turns,
+        node: models.Node,
+        hurried: bool,
+    ) -> None:
+        began = time.monotonic()
+        again = False
+        try:
+            self._look(conductor, context, node, hurried)
+        except _NeedsTime as exc:
+            LOG.debug("Power sync of node %s is tried again: %s", node.uuid, exc.__cause__)
+            again = True
+        finally:
+            self._suspects.pop(node.uuid, None)
+            slow = time.monotonic() - began > SLOW_SECONDS
+            if again or slow or node.uuid in self.failures:
+                self._suspects[node.uuid] = None
+            self._asked.discard(node.uuid)
+        if again:
+            turns.again(node)
+
+    def _look(
+        self, conductor: Conductor, context: RequestContext, node: models.Node, hurried: bool
+    ) -> None:
         if _excluded(node):
             return
         try:
             with conductor.tasks.view(context, node, purpose="power state sync") as task:
                 task.allow_reserved_pool = False
                 with conductor.metrics.timer("do_sync_power_state"):
-                    self._sync(task)
+                    self._sync(task, hurried)
         except (errors.NodeLocked, errors.NodeNotFound) as exc:
             LOG.debug("Power sync: %s", exc)
         except errors.LockLost as exc:
@@ -160,18 +226,22 @@ class PowerSync:
         except errors.IronicError as exc:
             LOG.error("Power sync of node %s failed: %s", node.uuid, exc)
 
-    def _sync(self, task: Task) -> None:
+    def _sync(self, task: Task, hurried: bool) -> None:
         node = task.node
         uuid = node.uuid
         if node.power_state is None and not _validates(task):
             # Nobody has given it credentials yet.
             self.failures.pop(uuid, None)
             return
+        began = time.monotonic()
         try:
-            real = power.real_power_state(task)
+            with patience.at_most(HURRY_SECONDS if hurried else None):
+                real = power.real_power_state(task)
         except errors.LockLost:
             raise
         except Exception as exc:
+            if hurried and time.monotonic() - began > QUICK_SECONDS:
+                raise _NeedsTime from exc
             self._unreadable(task, exc)
             return
         observed.remember(task)

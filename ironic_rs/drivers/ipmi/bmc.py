@@ -16,6 +16,7 @@ from oslo_log import log
 from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.domain import errors
+from ironic_rs.drivers import patience as caller
 from ironic_rs.drivers.ipmi import driver_info, sensors, turns
 from ironic_rs.drivers.ipmi.driver_info import BmcTarget
 from ironic_rs.drivers.ipmi.errors import BmcError
@@ -110,7 +111,7 @@ def operate(
 
 
 def _in_time(target: BmcTarget, doing: str, what: Callable[[Link], T], reading: bool) -> T:
-    limit = float(CONF.ipmi.command_retry_timeout)
+    limit = caller.limit(float(CONF.ipmi.command_retry_timeout))
     deadline = time.monotonic() + limit + CONF.ipmi.min_command_interval
     with turns.turn(target, deadline) as bmc:
         patience = limit

@@ -23,6 +23,7 @@ import sushy.connector
 import sushy.exceptions
 
 from ironic_rs.conf import CONF
+from ironic_rs.drivers import patience
 from ironic_rs.drivers.redfish import transport
 from ironic_rs.drivers.redfish.driver_info import ConnectionKey
 from ironic_rs.integrations import healing, http
@@ -88,7 +89,7 @@ class Connector(sushy.connector.Connector):
             if not seconds:
                 seconds = max(redfish.connect_timeout, redfish.read_timeout)
             tries = attempts or (1 if self.silent else redfish.connection_attempts)
-            return transport.Operation(seconds, tries)
+            return transport.Operation(patience.limit(seconds), tries, patience.short())
 
         return transport.operating(self, make)
 
@@ -128,7 +129,8 @@ class Connector(sushy.connector.Connector):
                 left = operation.remaining()
                 yield min(connect, left), min(float(CONF.redfish.read_timeout), left)
             except requests.RequestException:
-                self._no_answer_at = time.monotonic()
+                if not operation.hurried:
+                    self._no_answer_at = time.monotonic()
                 raise
             finally:
                 self._slots.release()
@@ -199,7 +201,7 @@ class Connector(sushy.connector.Connector):
                 error: sushy.exceptions.SushyError = exc
                 wait = _wait_after_silence(method, exc, tries, operation.attempts)
                 if wait is None or not operation.allows(wait):
-                    self.silent = not _answered(exc)
+                    self.silent = self.silent if operation.hurried else not _answered(exc)
                     wait = None
             except sushy.exceptions.HTTPError as exc:
                 error = exc

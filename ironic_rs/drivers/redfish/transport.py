@@ -33,12 +33,23 @@ class Operation:
 
     :param budget: seconds that the BMC may stay silent.
     :param attempts: how often a request is sent when there is no answer.
+    :param hurried: the budget is too small to tell that the BMC is silent.
     """
 
-    __slots__ = ("_budget", "_end", "accepted", "attempts", "inside", "retry_after", "token_sent")
+    __slots__ = (
+        "_budget",
+        "_end",
+        "accepted",
+        "attempts",
+        "hurried",
+        "inside",
+        "retry_after",
+        "token_sent",
+    )
 
-    def __init__(self, budget: float, attempts: int) -> None:
+    def __init__(self, budget: float, attempts: int, hurried: bool = False) -> None:
         self.attempts = attempts
+        self.hurried = hurried
         self._budget = budget
         self._end = time.monotonic() + budget
         #: A request is under way; others are part of it.

@@ -21,6 +21,7 @@ from ironic_rs.conductor.task import Task
 from ironic_rs.conf import CONF
 from ironic_rs.db import history, models, nodes, session
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers import patience
 from ironic_rs.rpc.context import admin_context
 from tests.unit.conductor.bulk import insert_nodes
 
@@ -406,6 +407,51 @@ class TestSlowBmcs:
         assert set(order[:2]) <= set(slow)
         assert together == [2]
         assert sorted(order) == sorted(quick + slow)
+
+    def test_all_hurry_at_first_and_those_that_need_time_get_it_in_the_same_cycle(
+        self, conductor: Conductor, bmc: Bmc, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(power_sync, "QUICK_SECONDS", -1.0)
+        quick, slow, dead = (make_node(states.ACTIVE).uuid for _ in range(3))
+        times: dict[str, list[float]] = {}
+
+        def read(uuid: str) -> None:
+            seconds = patience.limit(60.0)
+            times.setdefault(uuid, []).append(seconds)
+            if uuid == slow and seconds < 30:
+                raise DEAD
+
+        bmc.before_read = read
+        bmc.state[dead] = DEAD
+        conductor.workers.sync_workers = 4
+        syncer = PowerSync()
+        syncer.run(conductor)
+        assert conductor.workers.wait(60)
+        assert times == {quick: [10.0], slow: [10.0, 60.0], dead: [10.0, 60.0]}
+        assert syncer.failures == {dead: 1}
+        times.clear()
+        syncer.run(conductor)
+        assert conductor.workers.wait(60)
+        assert times[dead] == [60.0], "known by now"
+        assert syncer.failures == {dead: 2}
+        assert patience.limit(60.0) == 60.0
+
+    def test_a_correction_is_given_all_its_time(
+        self, conductor: Conductor, bmc: Bmc, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        node = make_node(states.ACTIVE)
+        bmc.state[node.uuid] = OFF
+        seen: list[float] = []
+        change = bmc.change
+
+        def changed(task: Task, state: str, timeout: int | None = None) -> None:
+            seen.append(patience.limit(60.0))
+            change(task, state, timeout)
+
+        interface = conductor.drivers.enabled("power")["fake"]
+        monkeypatch.setattr(interface, "set_power_state", changed)
+        PowerSync().run(conductor)
+        assert seen == [60.0]
 
     def test_those_without_a_turn_come_first_in_the_next_cycle(
         self, conductor: Conductor, bmc: Bmc, make_node: MakeNode

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers import patience
 from ironic_rs.drivers.redfish import connector, sessions
 from ironic_rs.drivers.redfish.power import RedfishPower
 from tests.harness.bmc import ROOT, SYSTEM, Answer, Bmc, collection, error
@@ -386,6 +387,25 @@ def test_a_black_hole_costs_one_connect_timeout_each(make_task, config, monkeypa
             power.get_power_state(task)
     # Once it is known to be silent, a look at it is short.
     assert seen == [30, connector.PROBE_CONNECT_TIMEOUT]
+    bmc.close()
+
+
+def test_who_is_in_a_hurry_waits_less_and_learns_nothing_of_the_bmc(make_task, config, monkeypatch):
+    config("redfish", connect_timeout=30, connection_attempts=1)
+    seen = []
+
+    def connect(address, timeout=None, *args, **kwargs):
+        seen.append(round(timeout))
+        raise TimeoutError("timed out")
+
+    bmc = Bmc()
+    task = make_task(bmc)
+    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
+    with pytest.raises(errors.RedfishConnectionError), patience.at_most(7):
+        power.get_power_state(task)
+    with pytest.raises(errors.RedfishConnectionError):
+        power.get_power_state(task)
+    assert seen == [7, 30]
     bmc.close()
 
 
