@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 from collections import Counter
 from typing import Any
@@ -207,3 +209,81 @@ def test_a_console_that_does_not_stop_fails_the_tear_down(site: Site) -> None:
     assert node["provision_state"] == states.ERROR
     assert "it does not stop" in node["last_error"]
     assert node["instance_info"] == INSTANCE
+
+
+def test_the_token_of_a_ramdisk_is_told_once_and_never_again(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    uuid = site.node(states.CLEANWAIT)
+    write(uuid, driver_internal_info={})
+
+    def look_up() -> str:
+        answer = site.api.get(f"/v1/lookup?node_uuid={uuid}")
+        assert answer.status == 200, answer.body
+        return str(answer.body["config"]["agent_token"])
+
+    with caplog.at_level(logging.DEBUG):
+        token, again = look_up(), look_up()
+        shown = site.shown(uuid)
+
+    assert len(token) > 30
+    assert again == "******"
+    assert token == site.stored(uuid).driver_internal_info["agent_secret_token"]
+    assert token not in str(shown)
+    assert token not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("state", "values"),
+    [
+        (states.CLEANWAIT, {}),
+        (states.DEPLOYWAIT, {}),
+        (states.ENROLL, {}),
+        (states.ACTIVE, {"target_power_state": states.POWER_OFF}),
+        (states.ACTIVE, {"reservation": "cond-b"}),
+        (states.ACTIVE, {"maintenance": True}),
+        (states.ACTIVE, {"driver_internal_info": {"redfish_fw_updates": [1]}}),
+    ],
+)
+def test_power_sync_leaves_a_machine_alone_that_is_about_to_change(
+    site: Site, state: str, values: dict[str, Any]
+) -> None:
+    asked: list[str] = []
+    power = site.kit.interfaces["power"]
+    power.get_power_state = lambda task: asked.append(task.node.uuid) or states.POWER_ON
+    site.node(state, **values)
+    other = site.node(states.ACTIVE)
+
+    site.tick("_sync_power_states")
+
+    assert asked == [other]
+
+
+def test_a_conductor_never_takes_itself_for_dead(site: Site) -> None:
+    uuid = site.node(states.MANAGEABLE)
+    with site.held(uuid):
+        dead_conductor("cond-a")
+
+        site.tick("_check_orphan_nodes")
+
+        assert site.shown(uuid)["reservation"] == "cond-a"
+
+
+def test_a_busy_node_ends_only_its_own_turn(site: Site) -> None:
+    fleet = [site.node(states.CLEANWAIT) for _ in range(3)]
+    synced = [site.node(states.ACTIVE, power_state=states.POWER_OFF) for _ in range(3)]
+    CONF.set_override("force_power_state_during_sync", False, group="conductor")
+    site.kit.interfaces["power"].get_power_state = lambda task: states.POWER_ON
+    for uuid in fleet:
+        age(uuid, 100_000)
+
+    with contextlib.ExitStack() as stack:
+        # Taken between the query and the lock, for all that the periodic knows.
+        for uuid in (fleet[0], synced[0]):
+            stack.enter_context(site.held(uuid))
+            write(uuid, reservation=None)
+        site.tick("_check_cleanwait_timeouts")
+        site.tick("_sync_power_states")
+
+    assert [site.shown(uuid)["provision_state"] for uuid in fleet[1:]] == [states.CLEANFAIL] * 2
+    assert [site.shown(uuid)["power_state"] for uuid in synced[1:]] == [states.POWER_ON] * 2

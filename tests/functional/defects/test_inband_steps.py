@@ -1,4 +1,4 @@
-"""Steps that the ramdisk runs, by the heartbeats of an agent on the wire (W17, W21)."""
+"""Steps that the ramdisk runs, by the heartbeats of an agent on the wire (W04, W17, W21)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ironic_rs.domain import states
 from ironic_rs.domain.steps import KINDS
-from tests.functional.defects.site import Site
+from tests.functional.defects.site import Site, steps
 from tests.unit.drivers.agent_server import AgentServer
 
 STEP = {"interface": "deploy", "step": "erase", "priority": 10}
@@ -78,6 +78,23 @@ def test_w17_a_failed_step_of_another_flow_fails_that_flow(site_with_agent: Any,
     node = site.shown(uuid)
     assert node["provision_state"] == KINDS[kind].failed
     assert "disk on fire" in node["last_error"]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_w04_a_heartbeat_goes_on_after_a_hold_whose_worker_was_lost(
+    site_with_agent: Any, kind: str
+) -> None:
+    site, agent = site_with_agent
+    # The last command of the agent belongs to another step.
+    agent.did(f"execute_{kind}_step", result={f"{kind}_step": OTHER})
+    uuid = in_step(site, kind, [*steps("hold"), STEP])
+
+    assert site.beat(uuid, agent.url).status == 202
+
+    assert agent.params(f"{kind}.execute_{kind}_step")["step"]["step"] == "erase"
+    node = site.shown(uuid)
+    assert (node["provision_state"], node["last_error"]) == (KINDS[kind].wait, None)
+    assert node[KINDS[kind].field]["step"] == "erase"
 
 
 @pytest.mark.parametrize("kind", ["deploy", "service"])
