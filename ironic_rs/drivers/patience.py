@@ -11,31 +11,45 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class Allowance:
+    """The time that a caller has.
+
+    :ivar shortened: an operation got less than the options give it: what failed may
+        only have needed more time.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.shortened = False
+
+
 class _Thread(threading.local):
-    seconds: float | None = None
+    allowance: Allowance | None = None
 
 
 _thread = _Thread()
 
 
 @contextmanager
-def at_most(seconds: float | None) -> Iterator[None]:
+def at_most(seconds: float | None) -> Iterator[Allowance]:
     """Have operations that begin in this block and thread fail after so many seconds.
+
+    Drivers that never make their caller wait for long need not care.
 
     :param seconds: None: as the options say.
     """
-    before, _thread.seconds = _thread.seconds, seconds
+    before = _thread.allowance
+    _thread.allowance = allowance = Allowance(seconds)
     try:
-        yield
+        yield allowance
     finally:
-        _thread.seconds = before
-
-
-def short() -> bool:
-    """Tell whether the caller waits less than the options allow."""
-    return _thread.seconds is not None
+        _thread.allowance = before
 
 
 def limit(seconds: float) -> float:
     """Return the seconds that an operation may take, which the options give ``seconds``."""
-    return seconds if _thread.seconds is None else min(seconds, _thread.seconds)
+    allowance = _thread.allowance
+    if allowance is None or allowance.seconds is None or allowance.seconds >= seconds:
+        return seconds
+    allowance.shortened = True
+    return allowance.seconds

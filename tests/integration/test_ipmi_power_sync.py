@@ -145,7 +145,7 @@ def test_dead_bmcs_do_not_stretch_a_cycle(conductor, bmc, networks, hole, monkey
     bmc.events.clear()
     sync.run(conductor)
 
-    # They are known to be silent: given up even earlier, and they came last.
+    # They are known to be silent: given up even earlier, beside the others.
     assert DEAD <= hole.packets <= DEAD * 2
     assert len(bmc.asked("0.1")) == ALIVE
     assert bmc.asked("6.1") == []

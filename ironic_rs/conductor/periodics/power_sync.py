@@ -235,12 +235,12 @@ class PowerSync:
             return
         began = time.monotonic()
         try:
-            with patience.at_most(HURRY_SECONDS if hurried else None):
+            with patience.at_most(HURRY_SECONDS if hurried else None) as allowance:
                 real = power.real_power_state(task)
         except errors.LockLost:
             raise
         except Exception as exc:
-            if hurried and time.monotonic() - began > QUICK_SECONDS:
+            if allowance.shortened and time.monotonic() - began > QUICK_SECONDS:
                 raise _NeedsTime from exc
             self._unreadable(task, exc)
             return

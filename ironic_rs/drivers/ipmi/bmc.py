@@ -16,7 +16,6 @@ from oslo_log import log
 from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.domain import errors
-from ironic_rs.drivers import patience as caller
 from ironic_rs.drivers.ipmi import driver_info, sensors, turns
 from ironic_rs.drivers.ipmi.driver_info import BmcTarget
 from ironic_rs.drivers.ipmi.errors import BmcError
@@ -111,7 +110,7 @@ def operate(
 
 
 def _in_time(target: BmcTarget, doing: str, what: Callable[[Link], T], reading: bool) -> T:
-    limit = caller.limit(float(CONF.ipmi.command_retry_timeout))
+    limit = float(CONF.ipmi.command_retry_timeout)
     deadline = time.monotonic() + limit + CONF.ipmi.min_command_interval
     with turns.turn(target, deadline) as bmc:
         patience = limit

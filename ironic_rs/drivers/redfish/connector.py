@@ -89,7 +89,8 @@ class Connector(sushy.connector.Connector):
             if not seconds:
                 seconds = max(redfish.connect_timeout, redfish.read_timeout)
             tries = attempts or (1 if self.silent else redfish.connection_attempts)
-            return transport.Operation(patience.limit(seconds), tries, patience.short())
+            allowed = patience.limit(seconds)
+            return transport.Operation(allowed, tries, hurried=allowed < seconds)
 
         return transport.operating(self, make)
 

@@ -8,11 +8,19 @@ from ironic_rs.drivers import patience
 
 
 def test_the_shorter_time_counts_in_the_block_and_in_this_thread_only() -> None:
-    assert (patience.limit(60), patience.short()) == (60, False)
+    assert patience.limit(60) == 60
     with patience.at_most(10), ThreadPoolExecutor(1) as pool:
-        assert (patience.limit(60), patience.limit(5), patience.short()) == (10, 5, True)
+        assert (patience.limit(60), patience.limit(5)) == (10, 5)
         assert pool.submit(patience.limit, 60).result() == 60
         with patience.at_most(None):
-            assert (patience.limit(60), patience.short()) == (60, False)
+            assert patience.limit(60) == 60
         assert patience.limit(60) == 10
     assert patience.limit(60) == 60
+
+
+def test_the_caller_hears_whether_anything_was_shortened() -> None:
+    with patience.at_most(10) as allowance:
+        patience.limit(10)
+        assert not allowance.shortened
+        patience.limit(11)
+        assert allowance.shortened
