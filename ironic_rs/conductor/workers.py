@@ -17,7 +17,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from operator import length_hint
 from typing import Any, TypeVar
@@ -40,6 +40,10 @@ SYNC_WORKERS = 32
 #: does when each of them began with fewer items than this meanwhile.
 _GROWTH_SECONDS = 0.02
 _BRISK = 10
+
+#: An item that takes longer (s) does not count against the workers of its loop.
+HELD_UP_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -226,79 +230,31 @@ class WorkerPools:
     ) -> list[Future[None]]:
         """Call ``fn`` for every item, at most ``workers`` at a time (W38).
 
-        Runs in the calling thread and in up to ``workers - 1`` workers of the
-        normal pool (fewer when it is busy, or when there are fewer items), and returns
-        when all have ended.  An error of one item is logged and does not touch the
-        others.
+        Runs in the calling thread when that is enough, else in workers of the normal
+        pool (fewer when it is busy).  An error of one item is logged and does not touch
+        the others.  Returns when all have ended.  An item that takes long, such as a
+        BMC that does not answer, soon does not count any more: another worker goes on
+        with the others, in up to half of the pool.
 
         :param stop: asked before each item; true ends the loop.
-        :param patience: run in up to ``workers`` workers, of which more and more start
-            as long as they wait for machines instead of computing, and no longer wait
-            for them when no item is left and so many seconds have passed.
+        :param patience: keep to ``workers``, of which more and more start as long as
+            they wait for machines instead of computing, and no longer wait for them
+            when no item is left and so many seconds have passed.
         :returns: the workers that still have an item, none without ``patience``.
         """
-        source = iter(items)
-        guard = threading.Lock()
-        begun = 0
-        reading = False
-
-        def drain() -> None:
-            nonlocal begun, reading
-            while not stop():
-                with guard:
-                    reading = True
-                    try:
-                        item = next(source)
-                    except StopIteration:
-                        return
-                    finally:
-                        reading = False
-                    begun += 1
-                try:
-                    fn(item)
-                except errors.IronicError as exc:
-                    LOG.error("Work on one item of a periodic failed: %s", exc)
-                except Exception:
-                    LOG.exception("Work on one item of a periodic failed")
-
-        futures: list[Future[None]] = []
-
-        def grow(number: int) -> bool:
-            """Have so many workers; false when no further one is free."""
-            while len(futures) < number:
-                try:
-                    futures.append(self.submit(drain, reserved_ok=False))
-                except errors.NoFreeConductorWorker:
-                    return False
-            return True
-
+        crew = _Crew(self, items, fn, stop)
         most = min(workers, length_hint(items, workers))
         if patience is None:
-            grow(most - 1)
-            drain()
-            return self._joined(futures, None)
-        room = grow(min(most, 1))
-        if not futures:
-            drain()
-        while futures:
-            before, was_reading = begun, reading
-            tick = _GROWTH_SECONDS if room and len(futures) < most else None
-            # The first one ends when there is no further item.
-            ended, _ = wait(futures, timeout=tick, return_when=FIRST_COMPLETED)
-            if ended:
-                break
-            # While the items themselves are fetched, more workers are of no use.
-            if not (was_reading or reading) and begun - before < len(futures) * _BRISK:
-                room = grow(min(2 * len(futures), most))
-        return self._joined(futures, patience)
-
-    @staticmethod
-    def _joined(futures: list[Future[None]], patience: float | None) -> list[Future[None]]:
-        """Wait for workers; return those that have not ended."""
-        done, left = wait(futures, timeout=patience)
-        for future in done:
-            future.result()
-        return list(left)
+            if most > 1 and crew.grow(most):
+                crew.supervise(most, self.normal.size // 2)
+            crew.work()
+            return crew.join(None)
+        crew.grow(min(most, 1))
+        if crew.futures:
+            crew.ramp_up(most)
+        else:
+            crew.work()
+        return crew.join(patience)
 
     def close(self, reason: str = "the worker pools are closed") -> None:
         """Refuse new work in both pools, with the reason."""
@@ -316,3 +272,88 @@ class WorkerPools:
 
     def _pools(self) -> list[BoundedPool]:
         return [self.normal] if self.reserved is None else [self.normal, self.reserved]
+
+
+class _Crew:
+    """The workers of one loop over items.
+
+    :ivar futures: one for each worker; it ends when no item is left.
+    """
+
+    def __init__(
+        self,
+        pools: WorkerPools,
+        items: Iterable[Item],
+        fn: Callable[[Item], object],
+        stop: Callable[[], bool],
+    ) -> None:
+        self._pools = pools
+        self._source: Iterator[Any] = iter(items)
+        self._fn: Callable[[Any], object] = fn
+        self._stop = stop
+        self._guard = threading.Lock()
+        self._fetching = False
+        self._begun = 0
+        self._at_work: dict[int, float] = {}
+        self.futures: list[Future[None]] = []
+
+    def work(self) -> None:
+        """Take items until there is none left."""
+        while not self._stop():
+            with self._guard:
+                self._fetching = True
+                try:
+                    item = next(self._source)
+                except StopIteration:
+                    return
+                finally:
+                    self._fetching = False
+                self._begun += 1
+                number = self._begun
+                self._at_work[number] = time.monotonic()
+            try:
+                self._fn(item)
+            except errors.IronicError as exc:
+                LOG.error("Work on one item of a periodic failed: %s", exc)
+            except Exception:
+                LOG.exception("Work on one item of a periodic failed")
+            finally:
+                self._at_work.pop(number, None)
+
+    def grow(self, number: int) -> bool:
+        """Have so many workers; false when there are fewer and no further one is free."""
+        while len(self.futures) < number:
+            try:
+                self.futures.append(self._pools.submit(self.work, reserved_ok=False))
+            except errors.NoFreeConductorWorker:
+                return False
+        return True
+
+    def ramp_up(self, most: int) -> None:
+        """Start more workers while they wait for machines, until no item is left."""
+        room = True
+        while True:
+            before, was_fetching = self._begun, self._fetching
+            tick = _GROWTH_SECONDS if room and len(self.futures) < most else None
+            ended, _ = wait(self.futures, timeout=tick, return_when=FIRST_COMPLETED)
+            if ended:
+                return
+            # While the items themselves are fetched, more workers are of no use.
+            fetching = was_fetching or self._fetching
+            if not fetching and self._begun - before < len(self.futures) * _BRISK:
+                room = self.grow(min(2 * len(self.futures), most))
+
+    def supervise(self, number: int, most: int) -> None:
+        """Put a worker in the place of each that is held up, until no item is left."""
+        while not wait(self.futures, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)[0]:
+            long_ago = time.monotonic() - HELD_UP_SECONDS
+            held_up = sum(since < long_ago for since in list(self._at_work.values()))
+            if held_up:
+                self.grow(min(number + held_up, most))
+
+    def join(self, patience: float | None) -> list[Future[None]]:
+        """Wait for the workers; return those that have not ended."""
+        done, left = wait(self.futures, timeout=patience)
+        for future in done:
+            future.result()
+        return list(left)

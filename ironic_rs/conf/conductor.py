@@ -101,7 +101,10 @@ OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         "periodic_max_workers",
         default=8,
-        help="How many nodes one periodic task works on at the same time.",
+        help=(
+            "How many nodes one periodic task works on at the same time. Those that take more "
+            "than 10 seconds are not counted, up to half of the threads."
+        ),
     ),
     cfg.IntOpt(
         "check_rescue_state_interval",
@@ -230,10 +233,7 @@ OPTS: list[cfg.Opt] = [
         "inspect_wait_timeout",
         default=1800,
         min=0,
-        help=(
-            "Seconds that an inspection waits for what the ramdisk finds before it fails; 0 "
-            "waits for ever."
-        ),
+        help="Seconds that an inspection waits for the ramdisk before it fails; 0 for ever.",
     ),
     cfg.IntOpt(
         "soft_power_off_timeout",

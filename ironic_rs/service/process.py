@@ -83,6 +83,8 @@ class Process:
         period = notify.watchdog_seconds()
         self._ping_every = None if period is None else period / 2
         self._next_ping = time.monotonic()
+        #: Signals that came during the start and are heeded after it.
+        self._early: list[int] = []
 
     def run(self) -> int:
         """Run from start to stop, in the main thread.
@@ -134,6 +136,7 @@ class Process:
                     if not starter.is_alive() and not failed:
                         return self._stop(drain=False)
                     return 0
+                self._early.append(number)
         if not failed:
             return None
         (error,) = failed
@@ -146,7 +149,8 @@ class Process:
     def _serve(self) -> bool:
         """Wait for the signal to stop; true when it asks for a drain."""
         while True:
-            for number in self._wait():
+            early, self._early = self._early, []
+            for number in early or self._wait():
                 if number == signal.SIGTERM:
                     return False
                 if number == signal.SIGUSR2:

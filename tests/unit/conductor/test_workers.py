@@ -292,3 +292,57 @@ def test_to_wait_for_the_items_themselves_starts_nobody(monkeypatch: pytest.Monk
     monkeypatch.setattr(workers, "wait", count)
     pools.each(slow(), lambda item: None, 8, patience=60.0)
     assert looked[:6] == [1] * 6
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever works on an item is held up by it."""
+    monkeypatch.setattr(workers, "HELD_UP_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "_LOOK_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_items_that_hold_up_their_workers_hold_up_nobody_else(gate: threading.Event) -> None:
+    pools = make(300, 5)
+    rest = threading.Semaphore(0)
+
+    def visit(item: int) -> None:
+        if item < 20:
+            assert gate.wait(60)
+        else:
+            rest.release()
+
+    loop = threading.Thread(target=pools.each, args=(range(40), visit, 4))
+    loop.start()
+    for _ in range(20):
+        assert rest.acquire(timeout=60)
+    gate.set()
+    loop.join(60)
+    assert not loop.is_alive()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_held_up_workers_are_at_most_half_of_the_pool(gate: threading.Event) -> None:
+    pools = make(300, 5)
+    half = pools.normal.size // 2
+    entered = threading.Semaphore(0)
+
+    def visit(item: int) -> None:
+        entered.release()
+        assert gate.wait(60)
+
+    loop = threading.Thread(target=pools.each, args=(range(300), visit, 4))
+    loop.start()
+    for _ in range(half):
+        assert entered.acquire(timeout=60)
+    assert not entered.acquire(timeout=0.1)
+    assert pools.normal.threads == half
+    gate.set()
+    loop.join(60)
+    assert not loop.is_alive()
+
+
+def test_as_many_as_asked_for_when_nobody_is_held_up() -> None:
+    pools = make(300, 5)
+    pools.each(range(500), lambda item: None, 4)
+    assert pools.normal.threads <= 4

@@ -217,6 +217,32 @@ def test_sigterm_during_a_start_that_ends_stops_in_order(service: Service) -> No
     assert service.log == ["start", ("stop", 60)]
 
 
+def test_a_reload_and_a_planned_restart_asked_for_during_the_start_come_after_it(
+    service: Service, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process.loading, "reload", lambda conf: True)
+    made = Process("test", service, CONF)
+    taken = threading.Event()
+    wait = made._wait
+
+    def watched(longest: float = 1.0) -> list[int]:
+        numbers = wait(longest)
+        if signal.SIGUSR1 in numbers:
+            taken.set()
+        return numbers
+
+    def start() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert taken.wait(60)
+
+    monkeypatch.setattr(made, "_wait", watched)
+    monkeypatch.setattr(service, "keep_registered", send(signal.SIGTERM))
+    service.on_start = start
+    assert made.run() == 0
+    assert service.log == ["start", "reloaded", ("stop", 60)]
+
+
 def test_second_signal_does_not_cut_the_stop_short(service: Service, manager: Manager) -> None:
     def stop() -> None:
         for _ in range(3):
