@@ -60,6 +60,15 @@ OPTS: list[cfg.Opt] = [
             "should load the same."
         ),
     ),
+    cfg.ListOpt(
+        "autodetect_deploy_interfaces",
+        default=["ramdisk", "bootc", "direct"],
+        help=(
+            "What the deploy interface autodetect chooses from: the first that can deploy an "
+            "instance, the last when none says so. All must be enabled; of the built-in default "
+            "only what is installed and enabled counts."
+        ),
+    ),
     *(option for name, enabled in _ENABLED.items() for option in _of_type(name, enabled)),
 ]
 

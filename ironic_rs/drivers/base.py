@@ -10,7 +10,7 @@ Source: specification drivers.md section 2.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -405,10 +405,21 @@ class BareDriver:
     vendor: VendorInterface
 
     def __init__(
-        self, hardware_type: HardwareType, interfaces: Mapping[str, BaseInterface]
+        self,
+        hardware_type: HardwareType,
+        interfaces: Mapping[str, BaseInterface],
+        find: Callable[[str, str], BaseInterface],
     ) -> None:
         self.hardware_type = hardware_type
+        self._find = find
         self.__dict__.update(interfaces)
+
+    def find(self, interface_type: str, name: str) -> BaseInterface:
+        """Return another interface that the node could have.
+
+        :raises InvalidParameterValue: not enabled, or it does not fit the hardware type.
+        """
+        return self._find(interface_type, name)
 
     def interfaces(self) -> dict[str, BaseInterface]:
         """Return interface type -> interface, in the order of INTERFACE_TYPES."""

@@ -350,4 +350,5 @@ class DriverRegistry:
                 for interface_type in INTERFACE_TYPES
             }
             self._checked[key] = interfaces
-        return BareDriver(self._hardware[str(node.driver)], interfaces)
+        find = functools.partial(self.get_interface, str(node.driver))
+        return BareDriver(self._hardware[str(node.driver)], interfaces, find)

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from tests.harness.crash import NIGHTLY
-from tests.harness.crash.flows import FLOWS
+from tests.harness.crash.flows import FLOWS, IN_BAND
 
 pytestmark = pytest.mark.timeout(3600 if NIGHTLY else 600)
 
-#: The others need an agent that no sandbox machine has (rescue), or no machine at all.
-SANDBOX = [name for name in FLOWS if name not in ("rescue", "unrescue", "allocation")]
+#: An allocation needs no machine at all.
+SANDBOX = [*(name for name in FLOWS if name != "allocation"), *IN_BAND]
 
 
 class LabProcess:

@@ -62,7 +62,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
         options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
         options["conductor"]["rescue_ramdisk"] = options["conductor"]["deploy_ramdisk"]
         options["DEFAULT"] = {
-            "enabled_deploy_interfaces": "direct,ramdisk,fake",
+            "enabled_deploy_interfaces": "autodetect,direct,ramdisk,fake",
             "enabled_inspect_interfaces": "agent,redfish,fake,no-inspect",
             "enabled_raid_interfaces": "agent,no-raid,fake",
             "enabled_rescue_interfaces": "agent,no-rescue,fake",
@@ -161,21 +161,18 @@ def test_volumes_are_created_and_deleted_by_clean_steps(room: Room) -> None:
 
 @pytest.mark.timeout(300)
 def test_an_instance_that_is_an_iso_boots_without_the_agent(room: Room) -> None:
-    uuid, name = room.enroll(deploy_interface="ramdisk", automated_clean=False)
+    uuid, name = room.enroll(deploy_interface="autodetect", automated_clean=False)
     cluster = room.cluster
     cluster.provision(uuid, "provide")
     room.wait(uuid, "available", "clean failed")
     make_iso(room.sandbox.files / "own.iso", {"root": "/dev/ram0"})
     boot_iso = room.sandbox.image_url.replace("demo.img", "own.iso")
-    cluster.send(
-        "PATCH",
-        f"/v1/nodes/{uuid}",
-        [{"op": "replace", "path": "/instance_info", "value": {"boot_iso": boot_iso}}],
-        200,
-    )
+    info = {"boot_iso": boot_iso, "ironic_ramdisk_deploy": True}
+    patch = [{"op": "replace", "path": "/instance_info", "value": info}]
+    cluster.send("PATCH", f"/v1/nodes/{uuid}", patch, 200)
 
     cluster.provision(uuid, "active", configdrive={"meta_data": {"hostname": "diskless"}})
-    room.wait(uuid, "active", "deploy failed")
+    assert room.wait(uuid, "active", "deploy failed")["deploy_interface"] == "ramdisk"
 
     wait_until(lambda: room.machine(name)["software"] == "instance", "the ISO runs", 60)
     machine = room.machine(name)
@@ -184,19 +181,19 @@ def test_an_instance_that_is_an_iso_boots_without_the_agent(room: Room) -> None:
     assert "agent.boots" not in room.sandbox.get(f"/machines/{name}/counters")
 
     cluster.provision(uuid, "deleted")
-    room.wait(uuid, "available", "error")
+    assert room.wait(uuid, "available", "error")["deploy_interface"] == "autodetect"
     assert room.machine(name)["power"] == "Off"
     assert not any(medium["inserted"] for medium in room.machine(name)["media"].values())
 
 
 @pytest.mark.timeout(300)
 def test_an_instance_is_rescued_and_comes_back(room: Room) -> None:
-    uuid, name = room.enroll()
+    uuid, name = room.enroll(deploy_interface="autodetect")
     cluster = room.cluster
     cluster.provision(uuid, "provide")
     room.wait(uuid, "available", "clean failed")
     cluster.provision(uuid, "active")
-    room.wait(uuid, "active", "deploy failed")
+    assert room.wait(uuid, "active", "deploy failed")["deploy_interface"] == "direct"
 
     cluster.provision(uuid, "rescue", rescue_password="open sesame")
     node = room.wait(uuid, "rescue", "rescue failed")

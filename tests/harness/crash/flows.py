@@ -34,6 +34,7 @@ class Flow:
     :param power_goal: power state at its end, where the flow changes it.
     :param instance: the node has an instance before it: allocation, VIF and all.
     :param values: further columns of the node.
+    :param interfaces: interfaces of the node that this flow needs.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Flow:
     power_goal: str | None = None
     instance: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
+    interfaces: Mapping[str, str] = field(default_factory=dict)
 
     def store(self, hardware: Mapping[str, Any], mac: str) -> None:
         """Store the node of the flow, with all that hangs on it.
@@ -59,6 +61,7 @@ class Flow:
             "power_state": self.power,
             **self.values,
             **hardware,
+            **self.interfaces,
         }
         node = nodes.create(values)
         port = ports.create({"node_id": node.id, "address": mac})
@@ -111,8 +114,14 @@ def _inspect(site: Site) -> None:
     site.call("inspect_hardware")
 
 
+def _inspect_in_band(site: Site) -> None:
+    site.call("inspect_hardware")
+    site.go_on("inspect")
+
+
 def _rescue(site: Site) -> None:
     site.call("do_node_rescue", "secret")
+    site.go_on("rescue")
 
 
 def _unrescue(site: Site) -> None:
@@ -191,5 +200,20 @@ FLOWS = {
             **_WITH_INSTANCE,
         ),
         Flow("allocation", _allocate, states.AVAILABLE, states.AVAILABLE),
+    )
+}
+
+#: Flows that only machines with an agent have.
+IN_BAND = {
+    flow.name: flow
+    for flow in (
+        Flow(
+            "in-band inspect",
+            _inspect_in_band,
+            states.MANAGEABLE,
+            states.MANAGEABLE,
+            power_goal=_OFF,
+            interfaces={"inspect_interface": "agent"},
+        ),
     )
 }

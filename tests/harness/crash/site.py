@@ -107,7 +107,7 @@ class Site:
 
     def go_on(self, kind: str) -> None:
         """Drive the flow on while it waits, as the machine's end of a step does."""
-        while self.node().provision_state == steps.KINDS[kind].wait:
+        while kind in steps.KINDS and self.node().provision_state == steps.KINDS[kind].wait:
             method = f"continue_node_{kind}"
             self.conductor.registry.dispatch(method, self.context, {"node_id": NODE})
             self.settle()

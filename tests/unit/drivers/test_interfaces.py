@@ -32,6 +32,7 @@ STEPS: dict[tuple[str, str], dict[str, dict[str, tuple[Any, ...]]]] = {
     },
     ("deploy", "fake"): {"deploy": {"deploy": (100, {})}},
     ("deploy", "noop"): {"deploy": {"deploy": (100, {})}},
+    ("deploy", "autodetect"): {"deploy": {"deploy": (100, {})}},
     ("deploy", "ramdisk"): {"deploy": {"deploy": (100, {})}},
     ("deploy", "custom-agent"): {
         "deploy": {
@@ -73,7 +74,7 @@ PROPERTIES = {
 }
 
 #: Interfaces of other rooms have tests of their own.
-OURS = ("fake", "noop", "external", "direct", "custom-agent", "agent", "ramdisk")
+OURS = ("fake", "noop", "external", "direct", "custom-agent", "agent", "ramdisk", "autodetect")
 
 
 def installed() -> list[Any]:
