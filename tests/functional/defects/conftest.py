@@ -25,6 +25,8 @@ def conf(empty_database: Path, tmp_path: Path) -> Iterator[Any]:
         found.set_override("require_tls", False, group="agent")
         found.set_override("hash_ring_reset_interval", 0)
         found.set_override("node_locked_retry_interval", 1, group="conductor")
+        # Few threads: some tests keep all of them busy.
+        found.set_override("workers_pool_size", 40, group="conductor")
         yield found
 
 

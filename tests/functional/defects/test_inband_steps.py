@@ -48,13 +48,15 @@ def in_step(site: Site, kind: str, plan: list[dict[str, Any]], **values: Any) ->
     return site.node(data.wait, **(row | values))
 
 
-def test_w17_a_failed_step_of_a_servicing_fails_the_servicing(site_with_agent: Any) -> None:
+def test_w17_a_failed_step_of_a_servicing_fails_the_servicing(
+    site_with_agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site, agent = site_with_agent
     agent.did("execute_service_step", "FAILED", error={"details": "disk on fire"})
     uuid = in_step(site, "service", [STEP], instance_info={"image_source": "http://i"})
     undone: list[str] = []
     deploy = site.conductor.drivers.enabled("deploy")["custom-agent"]
-    deploy.clean_up = lambda task: undone.append("deploy")
+    monkeypatch.setattr(deploy, "clean_up", lambda task: undone.append("deploy"))
 
     assert site.beat(uuid, agent.url).status == 202
 
