@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds that a patient task waits for the lock before it gives the thread back.  Few
 #: threads run casts: those for locked nodes must not keep the others waiting.
-PATIENT_SECONDS = 1.0
+PATIENT_SECONDS = 0.2
 
 
 def by_id(node_id: int) -> str:

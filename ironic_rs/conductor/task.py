@@ -73,7 +73,7 @@ class TaskManager:
         :param purpose: shown in debug logs.
         :param retry: when the node is locked, try again for
             ``node_locked_retry_attempts`` times ``node_locked_retry_interval``.
-        :param patient: wait up to a second.  A cast that still finds the node
+        :param patient: wait for a moment.  A cast that still finds the node
             locked is put back into the queue by the RPC server and comes again,
             so no thread waits for ever (W26).
         :param load_driver: false leaves ``task.driver`` to ``task.load_driver()``.

@@ -1,7 +1,8 @@
 """One conductor as a process of its own, killed, frozen, forgotten and flooded.
 
-Source: specification conductor.md section 17 (W06, W08, W27, W28, W50, W51).  All with
-the smallest pool that has a reserved worker.
+All with the smallest pool that has a reserved worker.
+
+Source: specification conductor.md section 17 (W06, W08, W26, W27, W28, W50, W51).
 """
 
 from __future__ import annotations
@@ -77,22 +78,46 @@ def test_w08_every_interrupted_node_is_failed_at_the_start(site: Cluster, fleet:
         assert node["last_error"]
 
 
-def test_w28_a_restart_leaves_the_locks_of_a_neighbour_alone(
-    site: Cluster, fleet: list[str]
-) -> None:
-    neighbour = site.start_conductor(NEIGHBOUR, ENDLESS)
-    theirs = str(site.create(NEIGHBOUR)["uuid"])
-    site.manage(theirs)
-    site.provision(theirs, "inspect")
-    assert site.node(theirs)["reservation"] == NEIGHBOUR
+@pytest.fixture(scope="module")
+def theirs(site: Cluster, fleet: list[str]) -> str:
+    """A node that another conductor inspects for ever."""
+    site.start_conductor(NEIGHBOUR, ENDLESS)
+    uuid = str(site.create(NEIGHBOUR)["uuid"])
+    site.manage(uuid)
+    site.provision(uuid, "inspect")
+    assert site.node(uuid)["reservation"] == NEIGHBOUR
+    return uuid
 
+
+@contextlib.contextmanager
+def bus(site: Cluster) -> Iterator[MessagingTransport]:
+    """The message bus, for calls that the API never makes."""
+    client = MessagingTransport(CONF, site.transport)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def test_w26_casts_to_a_locked_node_do_not_hold_up_calls(site: Cluster, theirs: str) -> None:
+    more = str(site.create(NEIGHBOUR)["uuid"])
+    with bus(site) as client:
+        # More than the bus has threads.
+        for _ in range(100):
+            client.cast(NEIGHBOUR, "continue_node_clean", {"node_id": theirs}, admin_context())
+        site.get(f"/v1/nodes/{theirs}/validate")
+        site.manage(more)
+    site.send("DELETE", f"/v1/nodes/{more}", expect=204)
+
+
+def test_w28_a_restart_leaves_the_locks_of_a_neighbour_alone(site: Cluster, theirs: str) -> None:
     site.processes[HOST].kill()
     site.start_conductor(HOST, {"conductor": POOL})
 
     assert site.node(theirs)["reservation"] == NEIGHBOUR
     assert site.node(theirs)["provision_state"] == "inspecting"
-    neighbour.kill()
-    # As it is dead, its node goes to the one that lives.
+    site.processes[NEIGHBOUR].kill()
+    # As that one is dead, its node goes to the one that lives.
     site.wait_state(theirs, "inspect failed")
 
 
@@ -100,12 +125,8 @@ def test_w28_a_restart_leaves_the_locks_of_a_neighbour_alone(
 def test_w27_a_method_that_is_not_in_the_table_can_not_be_called(
     site: Cluster, fleet: list[str], method: str
 ) -> None:
-    client = MessagingTransport(CONF, site.transport)
-    try:
-        with pytest.raises(errors.IronicError, match=method):
-            client.call(HOST, method, {}, admin_context(), timeout=60)
-    finally:
-        client.close()
+    with bus(site) as client, pytest.raises(errors.IronicError, match=method):
+        client.call(HOST, method, {}, admin_context(), timeout=60)
     assert site.processes[HOST].alive
     site.get(f"/v1/nodes/{fleet[0]}/validate")
 
