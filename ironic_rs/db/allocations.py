@@ -13,6 +13,7 @@ from ironic_rs.db import conductors, integrity, models, revision, session, value
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Change, Resource, node_uuid_of
+from ironic_rs.db.types import is_text
 from ironic_rs.domain import errors, states
 
 Allocation = models.Allocation
@@ -60,7 +61,7 @@ def get_by_ident(connection: Connection, ident: str) -> Allocation:
     :raises AllocationNotFound: no such allocation.
     """
     is_uuid = uuidutils.is_uuid_like(ident)
-    where = _allocations.c.uuid == ident if is_uuid else _allocations.c.name == ident
+    where = _allocations.c.uuid == ident if is_uuid else is_text(_allocations.c.name, ident)
     return _resource.one(connection, where, ident)
 
 

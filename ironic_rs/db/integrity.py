@@ -6,11 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import sqlalchemy as sa
 from oslo_db import exception as db_exc
+from sqlalchemy import ColumnElement, Connection
 from sqlalchemy import exc as sa_exc
 
 from ironic_rs.db import models
-from ironic_rs.db.base import Base
+from ironic_rs.db.base import Base, table
 from ironic_rs.domain import errors
 
 Maker = Callable[[Mapping[str, Any]], errors.IronicError]
@@ -77,6 +79,30 @@ _DUPLICATES: dict[type[Base], dict[str, Maker]] = {
         "": _maker(errors.ConductorHardwareInterfacesAlreadyRegistered, row="row")
     },
 }
+
+
+def refuse_other_case(
+    connection: Connection,
+    model: type[Base],
+    given: Mapping[str, Any],
+    own: ColumnElement[bool] | None = None,
+) -> None:
+    """Refuse a name that another record has in other letter case (1 SELECT, with a name).
+
+    The unique indexes of MySQL and MariaDB do so themselves.
+
+    :param given: columns being written.
+    :param own: condition of the record itself, on an update.
+    """
+    name = given.get("name")
+    make = _DUPLICATES.get(model, {}).get("name")
+    if name is None or make is None or connection.dialect.name in ("mysql", "mariadb"):
+        return
+    rows = table(model)
+    query = sa.select(rows.c.name).where(sa.func.lower(rows.c.name) == name.lower()).limit(1)
+    found = connection.execute(query if own is None else query.where(sa.not_(own))).scalar()
+    if found is not None:
+        raise make({**given, "name": found})
 
 
 @contextlib.contextmanager

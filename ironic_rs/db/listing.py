@@ -17,6 +17,7 @@ from sqlalchemy import (
     DateTime,
     RowMapping,
     Select,
+    String,
     Text,
     and_,
     literal,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 
 from ironic_rs.db import session
 from ironic_rs.db.base import Base, table
-from ironic_rs.db.types import JsonDict, JsonList, UtcDateTime
+from ironic_rs.db.types import Exactly, JsonDict, JsonList, UtcDateTime, is_text
 from ironic_rs.domain import errors
 
 Filter = Callable[[Any], ColumnElement[bool]]
@@ -246,13 +247,26 @@ def identity(model: type[Base], ident: int | str) -> ColumnElement[bool]:
 
 
 def equals(column: ColumnElement[Any]) -> Filter:
-    """Filter ``column = value``."""
-    return lambda value: column == value if value is not None else column.is_(None)
+    """Filter ``column = value``; text is compared exactly."""
+    if not _is_short_text(column):
+        return lambda value: column == value if value is not None else column.is_(None)
+    return lambda value: is_text(column, value) if value is not None else column.is_(None)
 
 
 def is_in(column: ColumnElement[Any]) -> Filter:
-    """Filter ``column IN values``."""
-    return lambda values: column.in_(list(values))
+    """Filter ``column IN values``; text is compared exactly."""
+    if not _is_short_text(column):
+        return lambda values: column.in_(list(values))
+
+    def make(values: Iterable[str]) -> ColumnElement[bool]:
+        wanted = list(values)
+        return Exactly(column, lambda one: one.in_(wanted))
+
+    return make
+
+
+def _is_short_text(column: ColumnElement[Any]) -> bool:
+    return isinstance(column.type, String) and not isinstance(column.type, Text)
 
 
 def is_set(column: ColumnElement[Any]) -> Filter:

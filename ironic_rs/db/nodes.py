@@ -17,7 +17,7 @@ from ironic_rs.db import integrity, jsontext, models, records, revision, session
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, contains, equals, identity, is_in, is_set
 from ironic_rs.db.traits import add_traits, remove_traits, set_traits
-from ironic_rs.db.types import json_strings, seconds_ago, utcnow
+from ironic_rs.db.types import is_text, json_strings, seconds_ago, utcnow
 from ironic_rs.domain import errors, states
 
 __all__ = [
@@ -218,7 +218,7 @@ def get_by_ident(connection: Connection, ident: str) -> Node:
     :raises NodeNotFound: no such node.
     """
     is_uuid = uuidutils.is_uuid_like(ident)
-    node = _one(connection, _nodes.c.uuid == ident if is_uuid else _nodes.c.name == ident)
+    node = _one(connection, _nodes.c.uuid == ident if is_uuid else is_text(_nodes.c.name, ident))
     if node is None:
         raise errors.NodeNotFound(node=ident)
     return node
@@ -319,6 +319,7 @@ def create(connection: Connection, given: Mapping[str, Any]) -> Node:
     row.setdefault("power_state", None)
     if row.get("provision_state") is None:
         row["provision_state"] = states.ENROLL
+    integrity.refuse_other_case(connection, Node, row)
     with integrity.translated(Node, row):
         connection.execute(sa.insert(_nodes).values(row))
     node = _one(connection, _nodes.c.uuid == row["uuid"])
@@ -407,6 +408,7 @@ def _write(
 ) -> dict[str, Any]:
     row = values.for_update(Node, _prepare(given))
     stamps = _stamps(node, row)
+    integrity.refuse_other_case(connection, Node, row, _nodes.c.id == node.id)
     statement = sa.update(_nodes).where(_fenced(node.id, fence)).values(row | stamps)
     written = {name: row[name] for name in row if name not in given or row[name] != given[name]}
     times = ["updated_at", *stamps]

@@ -14,6 +14,7 @@ from ironic_rs.db import models, records, session, values
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Resource, node_filters, node_uuid_of
+from ironic_rs.db.types import is_text
 from ironic_rs.domain import errors
 
 Portgroup = models.Portgroup
@@ -59,7 +60,7 @@ def get_by_ident(connection: Connection, ident: str) -> Portgroup:
     elif netutils.is_valid_mac(ident):
         where = _portgroups.c.address == ident.lower()
     else:
-        where = _portgroups.c.name == ident
+        where = is_text(_portgroups.c.name, ident)
     return _resource.one(connection, where, ident)
 
 

@@ -13,6 +13,7 @@ from ironic_rs.db import models, records, session
 from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, contains, equals, is_in
 from ironic_rs.db.resource import Resource, node_filters, node_uuid_of
+from ironic_rs.db.types import is_text
 from ironic_rs.domain import errors
 
 Port = models.Port
@@ -67,7 +68,7 @@ def get_by_ident(connection: Connection, ident: str) -> Port:
     elif netutils.is_valid_mac(ident):
         where = _ports.c.address == ident.lower()
     else:
-        where = _ports.c.name == ident
+        where = is_text(_ports.c.name, ident)
     return _resource.one(connection, where, ident)
 
 

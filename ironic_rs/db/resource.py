@@ -60,6 +60,7 @@ class Resource(Generic[RecordT]):
         """Store a record and read it back."""
         row = values.for_insert(self.model, given)
         rows = table(self.model)
+        integrity.refuse_other_case(connection, self.model, row)
         with integrity.translated(self.model, row):
             connection.execute(sa.insert(rows).values(row))
         return self.one(connection, rows.c.uuid == row["uuid"], row["uuid"])
@@ -81,6 +82,7 @@ class Resource(Generic[RecordT]):
             return
         row = values.for_update(self.model, given)
         where = self.where(target)
+        integrity.refuse_other_case(connection, self.model, row, where)
         statement = sa.update(table(self.model)).where(where, *self._fenced(fence)).values(row)
         known = {"uuid": getattr(target, "uuid", target), **row}
         with integrity.translated(self.model, known):

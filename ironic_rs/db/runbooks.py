@@ -14,7 +14,7 @@ from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Change, Resource
 from ironic_rs.db.step_lists import StepList
-from ironic_rs.db.types import json_strings
+from ironic_rs.db.types import is_text, json_strings
 from ironic_rs.domain import errors
 
 Runbook = models.Runbook
@@ -106,7 +106,9 @@ def get_by_ident(connection: Connection, ident: str) -> Runbook:
     """
     is_uuid = uuidutils.is_uuid_like(ident)
     return _one(
-        connection, _runbooks.c.uuid == ident if is_uuid else _runbooks.c.name == ident, ident
+        connection,
+        _runbooks.c.uuid == ident if is_uuid else is_text(_runbooks.c.name, ident),
+        ident,
     )
 
 

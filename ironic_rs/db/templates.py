@@ -13,6 +13,7 @@ from ironic_rs.db.base import table
 from ironic_rs.db.listing import Listing, equals, is_in
 from ironic_rs.db.resource import Change, Resource
 from ironic_rs.db.step_lists import StepList
+from ironic_rs.db.types import is_text
 from ironic_rs.domain import errors
 
 DeployTemplate = models.DeployTemplate
@@ -73,7 +74,9 @@ def get_by_ident(connection: Connection, ident: str) -> DeployTemplate:
     """
     is_uuid = uuidutils.is_uuid_like(ident)
     return _one(
-        connection, _templates.c.uuid == ident if is_uuid else _templates.c.name == ident, ident
+        connection,
+        _templates.c.uuid == ident if is_uuid else is_text(_templates.c.name, ident),
+        ident,
     )
 
 

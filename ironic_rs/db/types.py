@@ -6,7 +6,17 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, String, Text
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    DateTime,
+    Dialect,
+    LargeBinary,
+    String,
+    Text,
+    cast,
+    type_coerce,
+)
 from sqlalchemy.dialects.mysql import LONGTEXT
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -176,3 +186,43 @@ def _strings_mysql(element: json_strings, compiler: SQLCompiler, **kw: Any) -> s
 @compiles(json_strings, "postgresql")
 def _strings_postgresql(element: json_strings, compiler: SQLCompiler, **kw: Any) -> str:
     return f"CAST(json_agg({compiler.process(element.clauses, **kw)}) AS TEXT)"
+
+
+class Exactly(FunctionElement[bool]):
+    """A comparison of text that heeds case and trailing blanks on every database.
+
+    The collations of MySQL and MariaDB take ``a`` for ``A`` and for ``a`` with a blank.
+    There the bytes are compared as well, of the rows that an index has found.
+
+    :param column: a column of text.
+    :param compare: makes the comparison of a column.
+    """
+
+    inherit_cache = True
+    type = Boolean()
+
+    def __init__(
+        self,
+        column: ColumnElement[Any],
+        compare: Callable[[ColumnElement[Any]], ColumnElement[bool]],
+    ) -> None:
+        as_bytes: ColumnElement[Any] = type_coerce(cast(column, LargeBinary()), String())
+        super().__init__(compare(column), compare(as_bytes))
+
+
+@compiles(Exactly)
+def _exactly(element: Exactly, compiler: SQLCompiler, **kw: Any) -> str:
+    plain, _ = element.clauses
+    return str(compiler.process(plain, **kw))
+
+
+@compiles(Exactly, "mysql")
+@compiles(Exactly, "mariadb")
+def _exactly_by_bytes(element: Exactly, compiler: SQLCompiler, **kw: Any) -> str:
+    plain, by_bytes = element.clauses
+    return f"({compiler.process(plain, **kw)} AND {compiler.process(by_bytes, **kw)})"
+
+
+def is_text(column: ColumnElement[Any], value: str) -> ColumnElement[bool]:
+    """Return ``column = value``, exactly."""
+    return Exactly(column, lambda one: one == value)

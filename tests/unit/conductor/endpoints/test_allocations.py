@@ -304,7 +304,7 @@ def test_an_allocation_costs_few_statements(world):
     with session.count_statements() as counted:
         create(world, traits=["CUSTOM_A"], name="n7")
     # insert and read back; candidates; lock and read; both rows; release; the test reads.
-    assert counted.count <= 10, counted.statements
+    assert counted.count <= 11, counted.statements
 
 
 # Nodes that are in use already
