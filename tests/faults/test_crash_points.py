@@ -65,6 +65,12 @@ class LabProcess:
             self._process.kill()
 
 
+#: Flows whose recovery is interrupted too, and the point that CI interrupts them at.
+TWICE = {"clean": 13, "deploy": 14, "undeploy": 20, "service": 17, "power off": 5, "allocation": 4}
+if NIGHTLY:
+    TWICE = dict.fromkeys(FLOWS, 0)
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabProcess]:
     process = LabProcess("fake", tmp_path_factory.mktemp("fake"))
@@ -109,6 +115,17 @@ def test_the_same_conductor_recovers_a_fake_machine_when_it_is_back_from(
     answer = lab.ask(flow=flow, mode="victim", stride=stride, offset=number % stride)
 
     check(answer, f"{flow}, started again")
+
+
+@pytest.mark.parametrize("flow", TWICE)
+def test_a_third_conductor_recovers_when_the_second_dies_in_its_recovery_from(
+    lab: LabProcess, flow: str
+) -> None:
+    stride = 3 if NIGHTLY else 1000
+
+    answer = lab.ask(flow=flow, mode="third", stride=stride, offset=TWICE[flow])
+
+    check(answer, f"{flow}, recovery interrupted")
 
 
 @pytest.mark.parametrize("number", range(len(SANDBOX)), ids=SANDBOX)

@@ -33,7 +33,9 @@ from tests.harness.crash.points import Points, hook_database, hook_http
 from tests.harness.crash.site import Site
 from tests.harness.servers import free_port
 
-VICTIM, SURVIVOR = "victim", "survivor"
+VICTIM, SURVIVOR, THIRD = "victim", "survivor", "third"
+#: Who is dead, by who recovers.
+_DEAD = {VICTIM: (), SURVIVOR: (VICTIM,), THIRD: (VICTIM, SURVIVOR)}
 #: Longest life of a child in seconds.
 _LIFE = 300
 
@@ -103,8 +105,7 @@ class Lab:
         live(_create_schema, folder / "schema")
         outcome(folder / "schema")
         self.victim = self._site(VICTIM)
-        self.survivor = self._site(SURVIVOR)
-        self.again = self._site(VICTIM)
+        self.saviours = {host: self._site(host) for host in _DEAD}
         gc.collect()
         gc.freeze()
 
@@ -160,10 +161,24 @@ class Lab:
         points.armed = False
         return verdict.goal(flow, site.picture(), site.machine.power())
 
-    def _survivor(self, flow: Flow, place: Path, mode: str) -> Any:
-        site = self.survivor if mode == SURVIVOR else self.again
+    def _save(self, flow: Flow, place: Path, saviour: str) -> Any:
+        site = self.saviours[saviour]
         site.open(place / "db.sqlite")
-        return verdict.judge(flow, site, mode)
+        return verdict.judge(flow, site, _DEAD[saviour])
+
+    def _die_saving(self, place: Path, target: int | None) -> Any:
+        """Recover as the survivor, until its own death."""
+        trace = place / "trace of the survivor"
+        trace.unlink(missing_ok=True)
+        points = Points(trace, target)
+        site = self.saviours[SURVIVOR]
+        site.open(place / "db.sqlite")
+        site.take_over(_DEAD[SURVIVOR])
+        self._hook(points)
+        hook_database(points)
+        points.armed = True
+        site.come_to_rest()
+        return len(trace.read_text().splitlines()) if trace.exists() else 0
 
     # Enumeration
 
@@ -172,8 +187,9 @@ class Lab:
     ) -> dict[str, Any]:
         """Kill at every ``stride``-th point from ``offset``.
 
-        :param mode: who recovers: ``survivor``, another conductor, or ``victim``, the
-            same one started again.
+        :param mode: who recovers: ``survivor``, another conductor; ``victim``, the same
+            one started again; ``third``, a third one, after the survivor was killed at
+            each point of its recovery.
         """
         begun = time.monotonic()
         flow = {**FLOWS, **IN_BAND}[name]
@@ -186,38 +202,66 @@ class Lab:
             wrong = outcome(place / "result")
             assert not wrong, f"undisturbed, {wrong}"
             points = len((place / "trace").read_text().splitlines())
-        failures: list[str] = []
-        tried = unreached = 0
+        found: list[str | None] = []
         for target in range(offset, points, stride):
             with self._place(flow, base, "life") as place:
-                found = self._die(flow, place, target, mode)
-            if found is None:
-                unreached += 1
-                continue
-            tried += 1
-            if found:
-                failures.append(found)
+                if mode == THIRD:
+                    found += self._die_twice(flow, place, target)
+                else:
+                    found.append(self._die(flow, place, target, mode))
         return {
             "points": points,
-            "tried": tried,
-            "unreached": unreached,
-            "failures": failures,
+            "tried": len(found) - found.count(None),
+            "unreached": found.count(None),
+            "failures": [text for text in found if text],
             "seconds": round(time.monotonic() - begun, 1),
         }
 
-    def _die(self, flow: Flow, place: Path, target: int, mode: str) -> str | None:
-        """Kill at one point and recover; return what is wrong, None when it was not reached."""
-        status = live(lambda: self._victim(flow, place, target), place / "result")
+    def _kill(self, life: Callable[[], Any], result: Path) -> bool:
+        """Live a life that is to end at a point; False when it did not get there."""
+        status = live(life, result)
         if not os.WIFSIGNALED(status):
-            return None
+            return False
         assert os.WTERMSIG(status) == signal.SIGKILL, status
-        last = (place / "trace").read_text().splitlines()[-1]
-        live(lambda: self._survivor(flow, place, mode), place / "verdict")
+        return True
+
+    def _judge(self, flow: Flow, place: Path, saviour: str, point: str) -> str:
+        live(lambda: self._save(flow, place, saviour), place / "verdict")
         try:
             found = outcome(place / "verdict")
         except AssertionError as exc:
             found = [str(exc)]
-        return f"point {target} ({last}): " + "; ".join(found) if found else ""
+        return f"{point}: " + "; ".join(found) if found else ""
+
+    def _die(self, flow: Flow, place: Path, target: int, saviour: str) -> str | None:
+        """Kill at one point and recover; return what is wrong, None when it was not reached."""
+        if not self._kill(lambda: self._victim(flow, place, target), place / "result"):
+            return None
+        return self._judge(flow, place, saviour, f"point {target} ({_last(place / 'trace')})")
+
+    def _die_twice(self, flow: Flow, place: Path, target: int) -> list[str | None]:
+        """Kill at one point, and then the survivor at each point of its recovery."""
+        if not self._kill(lambda: self._victim(flow, place, target), place / "result"):
+            return [None]
+        dead = self.folder / "dead"
+        shutil.rmtree(dead, ignore_errors=True)
+        shutil.copytree(place, dead)
+        live(lambda: self._die_saving(place, None), place / "saved")
+        found: list[str | None] = []
+        for second in range(outcome(place / "saved")):
+            shutil.rmtree(place)
+            shutil.copytree(dead, place)
+            if not self._kill(lambda n=second: self._die_saving(place, n), place / "saved"):
+                found.append(None)
+                continue
+            points = f"point {target} ({_last(place / 'trace')}), then {second} of the recovery "
+            points += f"({_last(place / 'trace of the survivor')})"
+            found.append(self._judge(flow, place, THIRD, points))
+        return found
+
+
+def _last(trace: Path) -> str:
+    return trace.read_text().splitlines()[-1]
 
 
 class SandboxLab(Lab):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -139,13 +140,21 @@ class Site:
 
     # Recovery
 
-    def bury(self, host: str) -> None:
-        """Make a conductor dead for as long as it takes to be sure of it."""
+    def take_over(self, dead: Collection[str]) -> None:
+        """Be there after the death of other conductors.
+
+        :param dead: who is dead for as long as it takes to be sure of it; nobody: this
+            conductor itself died, and starts again.
+        """
+        if not dead:
+            self.conductor.start()
+            return
+        self.serve()
         rows = table(models.Conductor)
         with session.writer() as connection:
             connection.execute(
                 sa.update(rows)
-                .where(rows.c.hostname == host)
+                .where(rows.c.hostname.in_(dead))
                 .values(updated_at=sa.func.datetime("now", "-1 day"))
             )
 

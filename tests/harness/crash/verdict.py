@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ironic_rs.domain import states
@@ -42,17 +43,16 @@ def _allocated(picture: dict[str, Any]) -> list[str]:
     return []
 
 
-def judge(flow: Flow, site: Site, mode: str) -> list[str]:
-    """Recover from the death of the victim; return what is wrong then."""
+def judge(flow: Flow, site: Site, dead: Collection[str]) -> list[str]:
+    """Recover from the death of others; return what is wrong then.
+
+    :param dead: who died; nobody: the conductor itself did, and starts again.
+    """
     killed = site.picture()
     machine = site.machine
     switched = _switched(machine)
     wrong = _at_the_kill(machine, killed)
-    if mode == "victim":
-        site.conductor.start()
-    else:
-        site.serve()
-        site.bury("victim")
+    site.take_over(dead)
     try:
         settled = site.come_to_rest()
     except AssertionError as exc:
@@ -76,7 +76,8 @@ def judge(flow: Flow, site: Site, mode: str) -> list[str]:
 
 
 def _at_the_kill(machine: Machine, killed: dict[str, Any]) -> list[str]:
-    if killed["target_power_state"] is not None or killed["power_state"] == machine.power():
+    unknown = killed["target_power_state"] is not None or killed["power_state"] is None
+    if unknown or killed["power_state"] == machine.power():
         return []
     if killed["power_state"] == states.POWER_ON and not machine.only_switched_on_request:
         return []  # Its own operating system halted it.
