@@ -10,6 +10,7 @@ from typing import Any
 import kombu
 import pytest
 
+from ironic_rs.conductor.periodics.sensors import SensorReading
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.domain import states
@@ -115,3 +116,26 @@ def test_a_consumer_follows_a_node_through_a_flow_of_the_conductor(
     assert (shown["uuid"], shown["provision_state"]) == (node.uuid, states.MANAGEABLE)
     assert (shown["event"], shown["previous_provision_state"]) == ("done", states.VERIFYING)
     assert "canary" not in json.dumps([start, end])
+
+
+@pytest.fixture
+def sensors(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the machines of the conductor tell."""
+    told: dict[str, Any] = {"Fan": {"1": {"reading": 9000}}}
+    management = conductor.drivers.enabled("management")["fake"]
+    monkeypatch.setattr(type(management), "get_sensors_data", lambda self, task: told)
+    CONF.set_override("send_sensor_data", True, group="sensor_data")
+    return told
+
+
+def test_a_collector_gets_what_sensors_tell(
+    conductor: Conductor, make_node: Any, sensors: dict[str, Any]
+) -> None:
+    node = make_node(states.ACTIVE, name="n1")
+    with servers.rabbit_vhost() as url:
+        emitter_for(CONF, url)
+        SensorReading().run(conductor)
+        message = receive(url, "notifications.info")
+    assert message["event_type"] == "hardware.fake-hardware.metrics"
+    assert message["payload"]["node_uuid"] == node.uuid
+    assert message["payload"]["payload"] == sensors
