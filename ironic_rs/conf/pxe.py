@@ -214,6 +214,12 @@ OPTS: list[cfg.Opt] = [
             "nodes can then read files of the conductor's host (CVE-2026-44917)."
         ),
     ),
+    cfg.StrOpt(
+        "default_ephemeral_format",
+        default="ext4",
+        mutable=True,
+        help="File system of the ephemeral partition of an instance that asks for none.",
+    ),
 ]
 
 

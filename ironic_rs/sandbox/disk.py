@@ -32,11 +32,15 @@ class Partition:
 
 @dataclass(frozen=True)
 class InstalledImage:
-    """What was written to the disk last: ``size`` bytes with this SHA-256 digest."""
+    """What was written to the disk last: ``size`` bytes with this SHA-256 digest.
+
+    ``offset`` is where on the disk, in bytes: other than 0 for the image of a partition.
+    """
 
     name: str
     size: int
     sha256: str
+    offset: int = 0
 
 
 class Disk:
@@ -97,11 +101,14 @@ class Disk:
 
     def digest(self, length: int | None = None, algorithm: str = "sha256") -> str:
         """Hex digest of the first ``length`` bytes (default: of the installed image)."""
+        start = 0
         if length is None:
             length = self.image.size if self.image else self.size
+            start = self.image.offset if self.image else 0
         hasher = hashlib.new(algorithm)
-        left = min(length, self.size)
+        left = min(length, self.size - start)
         with self.opened() as descriptor, os.fdopen(os.dup(descriptor), "rb") as stream:
+            stream.seek(start)
             while left:
                 chunk = stream.read(min(_CHUNK, left))
                 if not chunk:
@@ -137,8 +144,8 @@ class Disk:
         found = self.digest()
         if found != self.image.sha256:
             return (
-                f"the first {self.image.size} bytes of the disk have the SHA-256 digest "
-                f"{found}, the image has {self.image.sha256}"
+                f"{self.image.size} bytes of the disk from byte {self.image.offset} on have the "
+                f"SHA-256 digest {found}, the image has {self.image.sha256}"
             )
         return None
 

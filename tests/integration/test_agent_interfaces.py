@@ -56,7 +56,7 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("room")
     with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(running(Sandbox(folder, 6)))
+        sandbox = stack.enter_context(running(Sandbox(folder, 7)))
         sandbox.start()
         options = sandbox.options()
         options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
@@ -184,6 +184,26 @@ def test_an_instance_that_is_an_iso_boots_without_the_agent(room: Room) -> None:
     assert room.wait(uuid, "available", "error")["deploy_interface"] == "autodetect"
     assert room.machine(name)["power"] == "Off"
     assert not any(medium["inserted"] for medium in room.machine(name)["media"].values())
+
+
+@pytest.mark.timeout(300)
+def test_a_partition_image_is_deployed_with_its_partitions(room: Room) -> None:
+    uuid, name = room.enroll(automated_clean=False)
+    cluster = room.cluster
+    cluster.provision(uuid, "provide")
+    room.wait(uuid, "available", "clean failed")
+    info = {"image_type": "partition", "root_gb": 2, "swap_mb": 64}
+    info = {**room.sandbox.instance_info(), **info}
+    patch = [{"op": "replace", "path": "/instance_info", "value": info}]
+    cluster.send("PATCH", f"/v1/nodes/{uuid}", patch, 200)
+
+    cluster.provision(uuid, "active")
+    node = room.wait(uuid, "active", "deploy failed")
+
+    wait_until(lambda: room.machine(name)["software"] == "instance", "the instance runs", 60)
+    sizes = {"root_mb": 2048, "swap_mb": 64, "ephemeral_mb": 0}
+    assert node["driver_internal_info"]["instance"] == sizes
+    assert node["driver_internal_info"]["is_whole_disk_image"] is False
 
 
 @pytest.mark.timeout(300)

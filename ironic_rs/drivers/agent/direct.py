@@ -11,7 +11,7 @@ from oslo_log import log
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import bootmode, errors, steps
-from ironic_rs.drivers.agent import client, image, inband
+from ironic_rs.drivers.agent import client, image, inband, partition
 from ironic_rs.drivers.agent.client import AgentClient
 from ironic_rs.drivers.agent.custom import CustomAgentDeploy
 from ironic_rs.drivers.decorators import deploy_step, require_exclusive_lock
@@ -24,7 +24,7 @@ LOG = log.getLogger(__name__)
 
 
 class DirectDeploy(CustomAgentDeploy):
-    """Writes whole-disk images, with a config drive."""
+    """Writes whole-disk and partition images, with a config drive."""
 
     def validate(self, task: Task) -> None:
         super().validate(task)
@@ -45,7 +45,11 @@ class DirectDeploy(CustomAgentDeploy):
             return None
         node = task.node
         image_info = image.write_arguments(node)
-        arguments = {"image_info": image_info, "configdrive": configdrive.for_agent(node)}
+        drive = configdrive.for_agent(node)
+        if partition.is_wanted(node):
+            # It becomes one of the partitions.
+            image_info["configdrive"] = drive
+        arguments = {"image_info": image_info, "configdrive": drive}
         LOG.info("Node %s: the ramdisk starts to write image %s", node.uuid, image_info["id"])
         step = {"interface": "deploy", "step": "write_image", "args": arguments}
         return inband.execute(task, steps.DEPLOY, step)
@@ -59,6 +63,8 @@ class DirectDeploy(CustomAgentDeploy):
         written = agent.get_partition_uuids().get("command_result") or {}
         root_uuid = written.get("root uuid")
         node.driver_internal_info["root_uuid_or_disk_id"] = root_uuid
+        if partition.is_wanted(node):
+            partition.remember(node)
         task.save()
         if CONF.agent.manage_agent_boot:
             self._install_bootloader(task, agent, root_uuid, written)
@@ -79,6 +85,9 @@ class DirectDeploy(CustomAgentDeploy):
         software_raid = any(disk.get("controller") == "software" for disk in disks)
         if software_raid:
             root_uuid = node.instance_info.get("image_rootfs_uuid") or root_uuid
+        elif partition.is_wanted(node):
+            if root_uuid is None:
+                return
         elif mode != bootmode.UEFI:
             return
         command = agent.install_bootloader(

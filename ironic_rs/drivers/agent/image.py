@@ -17,6 +17,7 @@ from oslo_log import log
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
+from ironic_rs.drivers.agent import partition
 from ironic_rs.images import cache, checksum, credentials, services
 
 if TYPE_CHECKING:
@@ -83,11 +84,13 @@ def validate(node: models.Node) -> None:
             f"image_source of node {node.uuid} is a directory on a web server, not an image."
         )
     image_type = info.get("image_type")
-    if image_type not in (None, WHOLE_DISK):
+    if image_type not in (None, WHOLE_DISK, partition.TYPE):
         raise errors.InvalidParameterValue(
-            f"image_type of node {node.uuid} is '{image_type}', only {WHOLE_DISK} images can "
-            "be deployed."
+            f"image_type of node {node.uuid} is '{image_type}', expected {WHOLE_DISK} or "
+            f"{partition.TYPE}."
         )
+    if partition.is_wanted(node):
+        partition.layout(node)
     _validate_checksum(node, required=not is_file)
     if _is_served(node):
         deploy = CONF.deploy
@@ -155,6 +158,9 @@ def prepare(node: models.Node) -> None:
     info = node.instance_info
     source = info["image_source"]
     info.setdefault("image_type", WHOLE_DISK)
+    if partition.is_wanted(node):
+        layout = partition.layout(node)
+        info.update({name: value for name, value in layout.items() if value is not None})
     node.driver_internal_info.pop(_RESOLVED, None)
     if _is_served(node):
         info["image_url"] = _serve(node, source)
@@ -250,6 +256,8 @@ def write_arguments(node: models.Node) -> dict[str, Any]:
         **_digests(info),
         **_proxies(node.driver_info),
     }
+    if partition.is_wanted(node):
+        image.update(partition.arguments(node))
     resolved = node.driver_internal_info.get(_RESOLVED)
     if resolved:
         image.pop("checksum", None)

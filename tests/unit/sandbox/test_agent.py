@@ -266,7 +266,9 @@ def test_damage_on_the_way_is_found(bench, image):
     ("change", "error"),
     [
         ({"disk_format": "qcow2"}, "qcow2"),
-        ({"image_type": "partition"}, "partition images"),
+        ({"image_type": "partition"}, "no root_mb"),
+        ({"image_type": "partition", "root_mb": 3}, "larger than the root partition"),
+        ({"image_type": "partition", "root_mb": 16}, "do not fit"),
         ({"urls": []}, "no urls"),
         ({"os_hash_value": None}, "Cannot verify"),
     ],
@@ -274,6 +276,23 @@ def test_damage_on_the_way_is_found(bench, image):
 def test_an_image_it_cannot_write_is_refused(bench, image, change, error):
     result = bench.boot().step("deploy", "deploy", "write_image", image_info={**image, **change})
     assert error in result["command_error"]["details"]
+
+
+def test_a_partition_image_gets_partitions_around_it(bench, image):
+    conductor = bench.boot()
+    sizes = {"root_mb": 5, "swap_mb": 1, "ephemeral_mb": 2, "deploy_boot_mode": "bios"}
+    info = {**image, **sizes, "image_type": "partition"}
+    written = conductor.step("deploy", "deploy", "write_image", image_info=info)
+    assert written["command_status"] == "SUCCEEDED", written
+    disk = bench.machine.disk
+    ephemeral, swap, root = disk.partitions()
+    assert [part.size // 1024**2 for part in (ephemeral, swap, root)] == [2, 1, 5]
+    assert disk.image.offset == root.start
+    assert disk.digest() == image["os_hash_value"]
+    uuids = conductor.command("standby.get_partition_uuids")["command_result"]
+    assert uuids["root uuid"] == root.identity
+    bench.power("ForceRestart")
+    assert "demo.img" in bench.wait_for("instance")
 
 
 def test_a_missing_image_is_a_download_error(bench, api, image):

@@ -19,6 +19,7 @@ from tests.unit.images.test_configdrive import files_of
 
 CONTENT = b"\x5a" * 100_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
+PARTITION = {"image_type": "partition", "root_gb": 10}
 LIST = {"deploy_steps": {}, "clean_steps": {}, "hardware_manager_version": {}}
 
 
@@ -87,7 +88,12 @@ def powers(task: kit.Task) -> list[str]:
         ({"image_source": "ftp://x/y"}, errors.InvalidParameterValue, "ftp"),
         ({"image_source": "file:///etc/passwd"}, errors.InvalidParameterValue, "not allowed"),
         ({"boot_iso": "http://x/iso"}, errors.InvalidParameterValue, "boot_iso"),
-        ({"image_type": "partition"}, errors.InvalidParameterValue, "whole-disk"),
+        ({"image_type": "partition"}, errors.MissingParameterValue, "root_gb"),
+        (PARTITION | {"root_gb": 0}, errors.InvalidParameterValue, "root_gb"),
+        (PARTITION | {"root_gb": "ten"}, errors.InvalidParameterValue, "root_gb"),
+        (PARTITION | {"swap_mb": -1}, errors.InvalidParameterValue, "swap_mb"),
+        (PARTITION | {"ephemeral_gb": True}, errors.InvalidParameterValue, "ephemeral_gb"),
+        (PARTITION | {"preserve_ephemeral": "m"}, errors.InvalidParameterValue, "preserve_eph"),
         ({"image_type": 7}, errors.InvalidParameterValue, "image_type"),
         ({"image_checksum": None}, errors.MissingParameterValue, "image_checksum"),
         ({"image_checksum": "short"}, errors.InvalidParameterValue, "short"),
@@ -117,6 +123,7 @@ def test_bad_image_information_is_refused(info, error, match):
         {"image_checksum": "http://x/SHA256SUMS"},
         {"image_checksum": None, "image_os_hash_algo": "sha512", "image_os_hash_value": "abc"},
         {"image_download_source": "local"},
+        {"image_type": "partition", "root_gb": "10", "preserve_ephemeral": "true"},
         {"root_device": {"size": ">= 10", "rotational": "false", "model": "s== x"}},
         {"capabilities": '{"boot_mode": "uefi", "secure_boot": "true"}'},
     ],
@@ -390,6 +397,50 @@ def test_a_checksum_with_its_algorithm_is_told_in_the_ramdisks_form(agent):
     assert "checksum" not in sent
 
 
+def test_a_partition_image_comes_with_the_sizes_of_its_partitions(server, agent, config):
+    config("pxe", default_ephemeral_format="xfs")
+    info = image(server, **PARTITION, swap_mb="64", ephemeral_gb=2, configdrive="http://drive")
+    task = task_of(agent=agent, instance_info=info)
+    task.driver.deploy.prepare(task)
+    assert task.driver.deploy.write_image(task) == states.DEPLOYWAIT
+    sent = agent.params("deploy.execute_deploy_step")["step"]["args"]
+    expected = {
+        "image_type": "partition",
+        "root_gb": 10,
+        "root_mb": 10240,
+        "swap_mb": 64,
+        "ephemeral_mb": 2048,
+        "ephemeral_format": "xfs",
+        "preserve_ephemeral": False,
+        "kernel": None,
+        "ramdisk": None,
+        "deploy_boot_mode": "uefi",
+        "boot_option": "local",
+        "disk_label": "gpt",
+        "configdrive": "http://drive",
+    }
+    assert expected.items() <= sent["image_info"].items()
+    assert sent["configdrive"] == "http://drive"
+
+
+def test_without_an_ephemeral_partition_nothing_is_told_of_its_format(server):
+    task = task_of(instance_info=image(server, **PARTITION))
+    task.driver.deploy.prepare(task)
+    assert "ephemeral_format" not in task.node.instance_info
+
+
+@pytest.mark.parametrize(("change", "good"), [({}, True), ({"root_gb": 11}, False)])
+def test_an_ephemeral_partition_is_kept_only_in_its_place(change, good):
+    sizes = {"root_mb": 10240, "swap_mb": 0, "ephemeral_mb": 1024}
+    info = image(**PARTITION, ephemeral_gb=1, preserve_ephemeral=True) | change
+    task = task_of(instance_info=info, internal={"instance": sizes})
+    if good:
+        task.driver.deploy.validate(task)
+    else:
+        with pytest.raises(errors.InvalidParameterValue, match="root_mb 10240 to 11264"):
+            task.driver.deploy.validate(task)
+
+
 def test_write_image_is_skipped_when_the_instance_boots_from_a_volume():
     task = task_of(storage=NoWriteStorage())
     assert task.driver.deploy.write_image(task) is None
@@ -425,6 +476,21 @@ def test_no_boot_loader_is_installed_in_bios_mode(agent):
     )
     task.driver.deploy.prepare_instance_boot(task)
     assert agent.posted() == ["standby.get_partition_uuids"]
+
+
+@pytest.mark.parametrize("root", ["root-1", None])
+def test_a_partition_image_needs_a_boot_loader_in_any_mode(agent, root):
+    uuids(agent, **{"root uuid": root})
+    agent.answers["image.install_bootloader"] = lambda _: {"status": "SUCCEEDED"}
+    task = task_of(
+        agent=agent,
+        instance_info=image(**PARTITION, root_mb=10240, swap_mb=0, ephemeral_mb=0),
+        properties={"capabilities": "boot_mode:bios"},
+    )
+    task.driver.deploy.prepare_instance_boot(task)
+    assert ("image.install_bootloader" in agent.posted()) is (root is not None)
+    sizes = {"root_mb": 10240, "swap_mb": 0, "ephemeral_mb": 0}
+    assert task.node.driver_internal_info["instance"] == sizes
 
 
 def test_software_raid_needs_a_boot_loader_in_any_mode(agent):
