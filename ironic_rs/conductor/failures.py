@@ -19,7 +19,7 @@ from ironic_rs.conductor.flows import power
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import events
 from ironic_rs.conf import CONF
-from ironic_rs.domain import errors, states, steps
+from ironic_rs.domain import errors, secrets, states, steps
 from ironic_rs.domain.steps import StepKind
 
 if TYPE_CHECKING:
@@ -209,16 +209,16 @@ def _end_of_step_flow(task: Task, kind: StepKind, message: str, *, set_fail_stat
 
 def rescuing_error_handler(task: Task, message: str, *, set_fail_state: bool = True) -> None:
     """A rescue failed or timed out."""
-
-    def stop(t: Task) -> None:
-        _power_off(t)
-        t.driver.rescue.clean_up(t)
-
     LOG.error("Node %s: rescue failed: %s", task.node.uuid, message)
-    problem = attempt(task, "clean up after the rescue", stop)
+    # What the ramdisk needed goes also when the machine can not be reached.
+    problems = [
+        attempt(task, "power off after the rescue", _power_off),
+        attempt(task, "clean up after the rescue", lambda t: t.driver.rescue.clean_up(t)),
+    ]
     task.node.driver_internal_info.pop("agent_url", None)
-    if problem:
-        message = f"{message}. Afterwards: {problem}"
+    secrets.forget_rescue_password(task.node)
+    if any(problems):
+        message = f"{message}. Afterwards: {'; '.join(filter(None, problems))}"
     task.history(message, "rescue")
     if set_fail_state:
         fail(task)

@@ -110,3 +110,9 @@ def token_matches(internal_info: Mapping[str, Any], given: str | None) -> bool:
     if not stored or given is None:
         return False
     return hmac.compare_digest(str(stored).encode(), given.encode(errors="surrogatepass"))
+
+
+def forget_rescue_password(node: Any) -> None:
+    """Drop the password of a rescue, plain and hashed, from a node record (not saved)."""
+    node.instance_info.pop("rescue_password", None)
+    node.instance_info.pop("hashed_rescue_password", None)

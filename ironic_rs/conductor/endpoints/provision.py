@@ -25,7 +25,7 @@ from ironic_rs.conductor.flows import (
 )
 from ironic_rs.conductor.steps import collect, events, validate
 from ironic_rs.conf import CONF
-from ironic_rs.domain import errors, states, steps
+from ironic_rs.domain import errors, secrets, states, steps
 from ironic_rs.domain.steps import Step, StepKind
 from ironic_rs.rpc.registry import rpc_method
 
@@ -259,9 +259,8 @@ def _abort(task: Task) -> None:
     if state == states.INSPECTWAIT:
         inspect.abort_inspection(task)
     elif state == states.RESCUEWAIT:
-        task.node.instance_info.pop("rescue_password", None)
-        task.node.instance_info.pop("hashed_rescue_password", None)
-        base.start(task, "abort", abort.do_node_rescue_abort)
+        secrets.forget_rescue_password(task.node)
+        base.start(task, "abort", abort.do_node_rescue_abort, last_error=abort.RESCUE_ABORTED)
     elif state == states.SERVICEFAIL:
         _leave_failed_service(task)
     else:

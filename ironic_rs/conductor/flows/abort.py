@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
+RESCUE_ABORTED = "Rescue was aborted on request."
+
 
 def message(task: Task, kind: StepKind) -> str:
     """Return what last_error says of an aborted flow."""
@@ -133,6 +135,6 @@ def do_node_rescue_abort(task: Task) -> None:
             node.maintenance_reason = node.last_error
         task.save()
         return
-    task.history("Rescue was aborted by request.", "rescue", error=False)
+    task.history(RESCUE_ABORTED, "rescue", error=False)
     task.node.driver_internal_info.pop("agent_url", None)
     task.save()

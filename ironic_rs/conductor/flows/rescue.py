@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING
 from oslo_log import log
 
 from ironic_rs.conductor import failures, healing
-from ironic_rs.domain import errors, states, steps
+from ironic_rs.domain import errors, secrets, states, steps
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.task import Task
-    from ironic_rs.db import models
 
 LOG = log.getLogger(__name__)
-
-
-def drop_password(node: models.Node) -> None:
-    """Forget the rescue password, plain and hashed (not saved)."""
-    node.instance_info.pop("rescue_password", None)
-    node.instance_info.pop("hashed_rescue_password", None)
 
 
 def do_node_rescue(task: Task) -> None:
@@ -39,10 +32,14 @@ def do_node_rescue(task: Task) -> None:
     except errors.LockLost:
         raise
     except Exception as exc:
-        drop_password(task.node)
+        secrets.forget_rescue_password(task.node)
         _failed(task, "rescue", exc)
         return
-    task.event("wait" if result == states.RESCUEWAIT else "done")
+    if result == states.RESCUEWAIT:
+        task.event("wait")
+        return
+    secrets.forget_rescue_password(task.node)
+    task.event("done")
 
 
 def continue_node_rescue(task: Task) -> None:
@@ -59,6 +56,7 @@ def continue_node_rescue(task: Task) -> None:
             task, f"Failed to finish the rescue of node {task.node.uuid}: {exc}"
         )
         return
+    secrets.forget_rescue_password(task.node)
     task.event("done")
 
 

@@ -13,10 +13,11 @@ from ironic_rs.conductor import failures
 from ironic_rs.conductor.flows import clean, runbooks
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import collect
-from ironic_rs.domain import errors, states, steps
+from ironic_rs.domain import errors, secrets, states, steps
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.task import Task
+    from ironic_rs.db import models
 
 LOG = log.getLogger(__name__)
 
@@ -37,6 +38,7 @@ def do_node_tear_down(task: Task, previous_state: str) -> None:
 
     :param previous_state: provision state before the request.
     """
+    _end_flows(task.node)
     try:
         _take_off(task, previous_state)
     except errors.LockLost:
@@ -50,6 +52,18 @@ def do_node_tear_down(task: Task, previous_state: str) -> None:
         return
     _forget_instance(task)
     _clean(task)
+
+
+def _end_flows(node: models.Node) -> None:
+    """Forget what a deployment, a servicing or a rescue waited for (not saved).
+
+    They are over even if the instance can not be taken off.
+    """
+    for kind in (steps.DEPLOY, steps.SERVICE):
+        setattr(node, kind.field, {})
+        node.driver_internal_info.pop(kind.index_key, None)
+    steps.wipe_flags(node)
+    secrets.forget_rescue_password(node)
 
 
 def _take_off(task: Task, previous_state: str) -> None:
@@ -85,9 +99,7 @@ def _forget_instance(task: Task) -> None:
         info.pop(key, None)
     if info.pop("automatic_lessee", None):
         node.lessee = None
-    node.deploy_step = {}
-    if node.service_step or info.get("service_steps"):
-        node.service_step = {}
+    if info.get("service_steps"):
         steps.wipe_service_info(node)
 
 

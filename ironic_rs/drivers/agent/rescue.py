@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from oslo_log import log
 
 from ironic_rs.conf import CONF
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, secrets, states
 from ironic_rs.drivers import base
 from ironic_rs.drivers.agent import client, ramdisk
 from ironic_rs.drivers.agent.client import AgentClient
@@ -71,9 +71,7 @@ class AgentRescue(base.RescueInterface):
 
     def clean_up(self, task: Task) -> None:
         """Forget the password, and what the boot of the ramdisk and its network need."""
-        info = task.node.instance_info
-        info.pop("rescue_password", None)
-        info.pop("hashed_rescue_password", None)
+        secrets.forget_rescue_password(task.node)
         if CONF.agent.manage_agent_boot:
             task.driver.boot.clean_up_ramdisk(task)
         task.driver.network.remove_rescuing_network(task)

@@ -105,3 +105,48 @@ def test_maintenance_refuses(world, method):
     args = {"rescue_password": "x"} if method == "do_node_rescue" else {}
     with pytest.raises(errors.NodeInMaintenance):
         world.call(method, world.node(states.RESCUE, maintenance=True), **args)
+
+
+SECRETS = {"rescue_password": "s3cret", "hashed_rescue_password": "$5$x", "kept": 1}
+
+
+def test_the_password_is_forgotten_when_the_rescue_is_over_whatever_the_driver_does(world):
+    stored = rescue(world, world.node(states.ACTIVE))
+    assert stored.provision_state == states.RESCUE
+    assert stored.instance_info == {}
+
+    waiting = world.node(states.RESCUEWAIT, instance_info=dict(SECRETS))
+    with world.task(waiting) as task:
+        task.flows.resume("rescue")
+    assert world.read(waiting).instance_info == {"kept": 1}
+
+
+@pytest.mark.parametrize("broken", ["power", "rescue"])
+def test_the_password_and_the_ramdisk_s_leftovers_go_also_when_the_other_part_fails(world, broken):
+    def fail(*args, **kwargs):
+        raise errors.PowerStateFailure("the BMC does not answer")
+
+    cleaned = []
+    world.driver.rescue.clean_up = cleaned.append
+    if broken == "power":
+        world.driver.power.set_power_state = fail
+    else:
+        world.driver.rescue.clean_up = fail
+    node = world.node(states.RESCUEWAIT, instance_info=dict(SECRETS))
+    with world.task(node) as task:
+        task.flows.fail("rescue", "no agent")
+    stored = world.read(node)
+    assert stored.provision_state == states.RESCUEFAIL
+    assert stored.last_error.startswith("no agent. Afterwards: ")
+    assert "the BMC does not answer" in stored.last_error
+    assert stored.instance_info == {"kept": 1}
+    assert len(cleaned) == (1 if broken == "power" else 0)
+
+
+def test_an_aborted_rescue_says_so(world):
+    node = world.node(states.RESCUEWAIT, instance_info=dict(SECRETS))
+    world.call("do_provisioning_action", node, action="abort")
+    stored = world.read(node)
+    assert stored.provision_state == states.RESCUEFAIL
+    assert "aborted on request" in stored.last_error
+    assert stored.instance_info == {"kept": 1}

@@ -174,3 +174,34 @@ def test_no_more_tear_downs_than_allowed(world):
     world.node(states.DELETING)
     with pytest.raises(errors.ConcurrentActionLimit):
         tear_down(world, deployed(world))
+
+
+@pytest.mark.parametrize(
+    ("state", "field"),
+    [(states.DEPLOYWAIT, "deploy_step"), (states.SERVICEWAIT, "service_step")],
+)
+def test_the_flow_that_waited_is_over_even_if_the_tear_down_fails(world, state, field):
+    def fail(task):
+        raise errors.NetworkError("no")
+
+    world.driver.deploy.tear_down = fail
+    kind = field.partition("_")[0]
+    info = {f"{kind}_steps": [], f"{kind}_step_index": 0, f"skip_current_{kind}_step": False}
+    step = {"interface": "raid", "step": "a"}
+    node = deployed(world, state, driver_internal_info=info, **{field: step})
+    stored = tear_down(world, node)
+    assert stored.provision_state == states.ERROR
+    assert getattr(stored, field) == {}
+    assert set(stored.driver_internal_info) == {f"{kind}_steps"}
+    assert stored.instance_uuid == UUID
+
+
+def test_the_password_of_a_rescue_goes_even_if_the_tear_down_fails(world):
+    def fail(task):
+        raise errors.NetworkError("no")
+
+    world.driver.rescue.clean_up = fail
+    node = deployed(world, states.RESCUEWAIT, instance_info={"hashed_rescue_password": "x", "a": 1})
+    stored = tear_down(world, node)
+    assert stored.provision_state == states.ERROR
+    assert stored.instance_info == {"a": 1}
