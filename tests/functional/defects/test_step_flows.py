@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -223,12 +224,32 @@ def test_w20_a_servicing_that_runs_is_not_continued_a_second_time(site: Site) ->
     assert site.kit.ran == []
 
 
+def lost_by_reboot(kind: str) -> Callable[[Any], None]:
+    """A step that reboots the machine and then can not reach its ramdisk."""
+    calls: list[str] = []
+
+    def step(task: Any) -> None:
+        calls.append(kind)
+        if len(calls) == 1:
+            task.node.driver_internal_info[KINDS[kind].reboot_flag] = True
+            raise errors.AgentConnectionFailed(reason="it boots")
+
+    return step
+
+
+def busy(kind: str) -> list[Any]:
+    """The ramdisk runs something else: the step is tried again with the next heartbeat."""
+    return [errors.AgentInProgress(reason="busy"), None]
+
+
 @EACH
-def test_w25_a_pausing_flow_is_not_told_as_aborted(site: Site, kind: str) -> None:
+@pytest.mark.parametrize("pause", [busy, lost_by_reboot])
+def test_w25_a_pausing_flow_is_not_told_as_aborted(
+    site: Site, kind: str, pause: Callable[[str], Any]
+) -> None:
     CONF.set_override("record_step_flows_in_history", True, group="conductor")
     offer(site, kind, "raid.first")
-    # The ramdisk is busy: the step is tried again with the next heartbeat.
-    site.kit.results["raid.first"] = [errors.AgentInProgress(reason="busy"), None]
+    site.kit.results["raid.first"] = pause(kind)
 
     node = run(site, kind, steps("raid.first"))
 
