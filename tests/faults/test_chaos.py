@@ -71,9 +71,13 @@ def lives(place: Place) -> list[Life]:
     return made
 
 
-def test_all_nodes_settle_and_every_outcome_is_honest(place: Place) -> None:
+def test_all_nodes_settle_and_every_outcome_is_honest(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     events = chaos.schedule(SEED, SECONDS)
-    print(f"IRONIC_RS_CHAOS_SEED={SEED} IRONIC_RS_CHAOS_SECONDS={SECONDS:.0f}", flush=True)
+    with capsys.disabled():
+        # Known also when the run is broken off.
+        print(f"\nIRONIC_RS_CHAOS_SEED={SEED} IRONIC_RS_CHAOS_SECONDS={SECONDS:.0f}", flush=True)
     users = lives(place)
     place.audit.prove()
     watch, breaker = Watch(place), Breaker(place, events, time.monotonic())
@@ -88,8 +92,9 @@ def test_all_nodes_settle_and_every_outcome_is_honest(place: Place) -> None:
     watch.stop()
 
     outcomes = sum((user.outcomes for user in users), Counter[str]())
-    print(f"broken: {dict(breaker.done)}; locks looked at {watch.looks} times")
-    print(f"outcomes: {dict(sorted(outcomes.items()))}", flush=True)
+    with capsys.disabled():
+        print(f"broken: {dict(breaker.done)}; locks looked at {watch.looks} times")
+        print(f"outcomes: {dict(sorted(outcomes.items()))}", flush=True)
     if breaker.error is not None:
         raise breaker.error
     violations = [*watch.violations, *place.audit.violations()]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ pytestmark = pytest.mark.timeout(3600 if NIGHTLY else 600)
 
 #: An allocation needs no machine at all.
 SANDBOX = [*(name for name in FLOWS if name != "allocation"), *IN_BAND]
+
+
+Check = Callable[[dict[str, Any], str], None]
 
 
 class LabProcess:
@@ -85,11 +88,22 @@ def sandbox_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabProcess
     process.stop()
 
 
-def check(answer: dict[str, Any], what: str) -> None:
-    print(
-        f"{what}: {answer['tried']} of {answer['points']} points tried "
-        f"in {answer['seconds']} s, {answer['unreached']} not reached"
-    )
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Check:
+    """Shows the numbers, and fails with the points that went wrong."""
+
+    def show(answer: dict[str, Any], what: str) -> None:
+        with capsys.disabled():
+            print(
+                f"\n{what}: {answer['points']} points, {answer['tried']} tried "
+                f"in {answer['seconds']} s, {answer['unreached']} not reached"
+            )
+        _check(answer)
+
+    return show
+
+
+def _check(answer: dict[str, Any]) -> None:
     failures = answer["failures"]
     assert not failures, f"{len(failures)} of {answer['tried']} points:\n" + "\n".join(failures[:5])
     assert answer["tried"] > 0
@@ -97,7 +111,7 @@ def check(answer: dict[str, Any], what: str) -> None:
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_another_conductor_recovers_a_fake_machine_from_each_point_of(
-    lab: LabProcess, flow: str
+    lab: LabProcess, check: Check, flow: str
 ) -> None:
     answer = lab.ask(flow=flow)
 
@@ -107,7 +121,7 @@ def test_another_conductor_recovers_a_fake_machine_from_each_point_of(
 
 @pytest.mark.parametrize("number", range(len(FLOWS)), ids=list(FLOWS))
 def test_the_same_conductor_recovers_a_fake_machine_when_it_is_back_from(
-    lab: LabProcess, number: int
+    lab: LabProcess, check: Check, number: int
 ) -> None:
     stride = 1 if NIGHTLY else 4
     flow = list(FLOWS)[number]
@@ -119,7 +133,7 @@ def test_the_same_conductor_recovers_a_fake_machine_when_it_is_back_from(
 
 @pytest.mark.parametrize("flow", TWICE)
 def test_a_third_conductor_recovers_when_the_second_dies_in_its_recovery_from(
-    lab: LabProcess, flow: str
+    lab: LabProcess, check: Check, flow: str
 ) -> None:
     stride = 3 if NIGHTLY else 1000
 
@@ -130,7 +144,7 @@ def test_a_third_conductor_recovers_when_the_second_dies_in_its_recovery_from(
 
 @pytest.mark.parametrize("number", range(len(SANDBOX)), ids=SANDBOX)
 def test_another_conductor_recovers_a_sandbox_machine_from_points_of(
-    sandbox_lab: LabProcess, number: int
+    sandbox_lab: LabProcess, check: Check, number: int
 ) -> None:
     # A flow takes a second or two and has up to 200 points.
     stride = 1 if NIGHTLY else 89
