@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import requests
 
 from tests.harness.cluster import Cluster, Sandbox, running
 from tests.harness.ramdisk_api import make_iso
@@ -30,9 +31,29 @@ class Room:
         self.cluster, self.sandbox = cluster, sandbox
         self._free = sandbox.machines()
 
+    def take(self) -> dict[str, Any]:
+        """Return the next machine."""
+        return self._free.pop(0)
+
+    def boot_by_hand(self, machine: Mapping[str, Any], iso: str) -> None:
+        """Switch a machine on that boots from an ISO, as somebody before it would."""
+        bmc = machine["bmc"]
+        system = f"{bmc['address']}{bmc['system_id']}"
+        with requests.Session() as session:
+            session.auth = (bmc["username"], bmc["password"])
+
+            def ask(method: str, path: str, body: dict[str, Any]) -> None:
+                answer = session.request(method, system + path, json=body, timeout=30)
+                assert answer.ok, answer.text
+
+            ask("POST", "/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia", {"Image": iso})
+            once = {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Cd"}
+            ask("PATCH", "", {"Boot": once})
+            ask("POST", "/Actions/ComputerSystem.Reset", {"ResetType": "On"})
+
     def enroll(self, **more: Any) -> tuple[str, str]:
         """Enroll the next machine and bring it to manageable: (node uuid, machine name)."""
-        machine = self._free.pop(0)
+        machine = self.take()
         node = self.sandbox.enroll(self.cluster, machine, **AGENT_INTERFACES, **more)
         self.cluster.manage(node["uuid"])
         return node["uuid"], machine["name"]
@@ -56,12 +77,14 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("room")
     with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(running(Sandbox(folder, 7)))
+        sandbox = stack.enter_context(running(Sandbox(folder, 8)))
         sandbox.start()
         options = sandbox.options()
         options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
         options["conductor"]["rescue_ramdisk"] = options["conductor"]["deploy_ramdisk"]
         options["DEFAULT"] = {
+            "enabled_power_interfaces": "redfish,agent,fake",
+            "enabled_management_interfaces": "redfish,noop,fake",
             "enabled_deploy_interfaces": "autodetect,direct,ramdisk,fake",
             "enabled_inspect_interfaces": "agent,redfish,fake,no-inspect",
             "enabled_raid_interfaces": "agent,no-raid,fake",
@@ -204,6 +227,43 @@ def test_a_partition_image_is_deployed_with_its_partitions(room: Room) -> None:
     sizes = {"root_mb": 2048, "swap_mb": 64, "ephemeral_mb": 0}
     assert node["driver_internal_info"]["instance"] == sizes
     assert node["driver_internal_info"]["is_whole_disk_image"] is False
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_without_a_bmc_is_rebooted_by_its_ramdisk(room: Room) -> None:
+    cluster, machine = room.cluster, room.take()
+    body = {
+        "driver": "fake-hardware",
+        "power_interface": "agent",
+        "management_interface": "noop",
+        "deploy_interface": "direct",
+        "driver_info": {"fast_track": True},
+        "instance_info": room.sandbox.instance_info(),
+    }
+    uuid = cluster.send("POST", "/v1/nodes", body, 201).json()["uuid"]
+    cluster.send("POST", "/v1/ports", {"node_uuid": uuid, "address": machine["macs"][0]}, 201)
+    cluster.provision(uuid, "manage")
+    node = cluster.wait_state(uuid, "enroll")
+    assert "was not heard of" in node["last_error"]
+
+    # Somebody switches it on, with the ramdisk on a medium.
+    make_iso(room.sandbox.files / "ramdisk.iso", {"ipa-api-url": cluster.url})
+    room.boot_by_hand(machine, room.sandbox.image_url.replace("demo.img", "ramdisk.iso"))
+    wait_until(
+        lambda: cluster.node(uuid)["driver_internal_info"].get("agent_url"), "its agent calls", 60
+    )
+    cluster.manage(uuid)
+    cluster.provision(uuid, "provide")
+    room.wait(uuid, "available", "clean failed")
+    cluster.provision(uuid, "active")
+    room.wait(uuid, "active", "deploy failed")
+
+    name = machine["name"]
+    wait_until(lambda: room.machine(name)["software"] == "instance", "the instance runs", 60)
+    counters = room.sandbox.get(f"/machines/{name}/counters")["counts"]
+    assert counters["agent.boots"] == 1
+    assert counters["machine.boots"] == 2
+    assert [name for name in counters if name.startswith("bmc.reset")] == ["bmc.reset.On"]
 
 
 @pytest.mark.timeout(300)

@@ -8,6 +8,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import session
 from ironic_rs.domain import states, steps
 from ironic_rs.drivers.agent.heartbeat import HeartbeatMixin
+from ironic_rs.drivers.agent.rescue import AgentRescue
 from tests.unit.conductor import flowkit
 from tests.unit.drivers.agent_server import AgentServer
 
@@ -74,3 +75,22 @@ def test_a_reserved_wait_step_ends_with_the_next_heartbeat(world, name):
     world.call("heartbeat", node, **BEAT)
     assert world.kit.ran == ["raid.a"]
     assert world.read(node).provision_state in (states.AVAILABLE, states.ACTIVE)
+
+
+def test_the_heartbeat_that_ends_a_rescue_costs_five_statements_here(world):
+    CONF.set_override("require_tls", False, group="agent")
+    world.kit.interfaces["rescue"] = AgentRescue()
+    world.kit.interfaces["rescue"].kit = world.kit
+    with AgentServer().running() as server:
+        node = world.node(
+            states.RESCUEWAIT,
+            driver_internal_info={"agent_secret_token": TOKEN},
+            instance_info={"rescue_password": "x", "hashed_rescue_password": "$5$x"},
+        )
+        with session.count_statements() as seen:
+            world.call("heartbeat", node, **BEAT | {"callback_url": server.url})
+    assert seen.count == 5, seen.statements
+    stored = world.read(node)
+    assert stored.provision_state == states.RESCUE
+    assert stored.instance_info == {}
+    assert server.posted() == ["rescue.finalize_rescue"]

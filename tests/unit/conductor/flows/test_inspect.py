@@ -7,8 +7,9 @@ import re
 import pytest
 
 from ironic_rs.conf import CONF
-from ironic_rs.db import inspection_rules, inventory
+from ironic_rs.db import inspection_rules, inventory, session
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers.agent.inspect import AgentInspect
 
 TOKEN = {"agent_secret_token": "t", "agent_url": "https://x", "agent_verify_ca": "/x"}
 
@@ -252,3 +253,23 @@ def test_the_agent_is_forgotten_at_the_end_unless_the_next_flow_uses_it(world, f
     stored = world.read(node)
     assert stored.provision_state == states.MANAGEABLE
     assert ("agent_secret_token" in stored.driver_internal_info) is fast_track
+
+
+@pytest.mark.parametrize("nics", [1, 3])
+def test_inspection_data_cost_nine_statements_and_two_a_port(world, nics):
+    world.kit.interfaces["inspect"] = AgentInspect()
+    world.kit.interfaces["inspect"].kit = world.kit
+    node = world.node(states.INSPECTWAIT)
+    data = {
+        "interfaces": [
+            {"name": f"eth{n}", "mac_address": f"52:54:00:00:00:0{n}"} for n in range(nics)
+        ],
+        "cpu": {"architecture": "x86_64"},
+    }
+    with session.count_statements() as seen:
+        world.call("continue_inspection", node, inventory=data, plugin_data={})
+    assert seen.count == 9 + 2 * nics, seen.statements
+    stored = world.read(node)
+    assert stored.provision_state == states.MANAGEABLE
+    assert stored.properties["cpu_arch"] == "x86_64"
+    assert inventory.get(stored.id).inventory_data == data
