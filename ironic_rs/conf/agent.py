@@ -152,6 +152,16 @@ OPTS: list[cfg.Opt] = [
         min=0,
         help="Seconds between two such questions.",
     ),
+    cfg.IntOpt(
+        "neutron_agent_poll_interval",
+        default=2,
+        min=0,
+        mutable=True,
+        help=(
+            "Seconds after which the agent on a Smart NIC looks for changes. A machine that is on "
+            "only for them is kept on for twice as long."
+        ),
+    ),
     cfg.BoolOpt(
         "allow_md5_checksum",
         default=True,

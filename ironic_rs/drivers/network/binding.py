@@ -217,15 +217,18 @@ def wait_until_active(task: Task, port: neutron.Document) -> None:
     )
 
 
-def wait_for_agent(host: str) -> None:
-    """Wait until the agent of the Networking service on a Smart NIC is alive.
+def wait_for_agent(host: str, *, alive: bool = True) -> None:
+    """Wait until the agent of the Networking service on a Smart NIC is alive, or is not.
 
     :raises NetworkError: it took too long.
     """
     for _ in _attempts():
-        if any(agent.get("alive") for agent in neutron.agents(host)):
+        if any(agent.get("alive") for agent in neutron.agents(host)) == alive:
             return
-    raise errors.NetworkError(f"No agent of the Networking service is alive on Smart NIC {host}.")
+    which = "No" if alive else "An"
+    raise errors.NetworkError(
+        f"{which} agent of the Networking service is alive on Smart NIC {host}."
+    )
 
 
 def _attempts() -> Iterator[int]:

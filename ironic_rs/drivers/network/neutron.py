@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 from ironic_rs.drivers.decorators import service_step
-from ironic_rs.drivers.network import binding, service_networks, vifs
+from ironic_rs.drivers.network import binding, service_networks, smart_nic, vifs
 from ironic_rs.drivers.network.managed import ManagedNetwork
 
 if TYPE_CHECKING:
@@ -57,35 +57,41 @@ class NeutronNetwork(ManagedNetwork):
         self._add(task, "provisioning")
 
     def remove_provisioning_network(self, task: Task) -> None:
-        service_networks.remove(task, "provisioning")
+        self._remove(task, "provisioning")
 
     def add_cleaning_network(self, task: Task) -> dict[str, str]:
         return self._add(task, "cleaning")
 
     def remove_cleaning_network(self, task: Task) -> None:
-        service_networks.remove(task, "cleaning")
+        self._remove(task, "cleaning")
 
     def add_inspection_network(self, task: Task) -> dict[str, str]:
         return self._add(task, "inspection")
 
     def remove_inspection_network(self, task: Task) -> None:
-        service_networks.remove(task, "inspection")
+        self._remove(task, "inspection")
 
     def add_rescuing_network(self, task: Task) -> dict[str, str]:
         return self._add(task, "rescuing")
 
     def remove_rescuing_network(self, task: Task) -> None:
-        service_networks.remove(task, "rescuing")
+        self._remove(task, "rescuing")
 
     def add_servicing_network(self, task: Task) -> dict[str, str]:
         return self._add(task, "servicing")
 
     def remove_servicing_network(self, task: Task) -> None:
-        service_networks.remove(task, "servicing")
+        self._remove(task, "servicing")
 
     @staticmethod
     def _add(task: Task, kind: str) -> dict[str, str]:
-        return service_networks.add(task, kind, service_networks.security_groups(kind))
+        with smart_nic.powered(task):
+            return service_networks.add(task, kind, service_networks.security_groups(kind))
+
+    @staticmethod
+    def _remove(task: Task, kind: str) -> None:
+        with smart_nic.powered(task):
+            service_networks.remove(task, kind)
 
     def configure_tenant_networks(self, task: Task) -> None:
         """Plug in every VIF of the instance.
@@ -93,18 +99,20 @@ class NeutronNetwork(ManagedNetwork):
         :raises NetworkError: one could not be plugged in, or there is none.
         """
         self._require_vif(task)
-        for thing, vif in vifs.attached(task):
-            binding.plug(task, thing, vif)
+        with smart_nic.powered(task):
+            for thing, vif in vifs.attached(task):
+                binding.plug(task, thing, vif)
 
     def unconfigure_tenant_networks(self, task: Task) -> None:
         """Unplug every VIF of the instance; they stay attached.
 
         :raises NetworkError: one could not be unplugged.
         """
-        for port in task.ports:
-            if port.is_smartnic and vifs.tenant(port):
-                binding.wait_for_agent(binding.host_of(task, port))
-        self._unbind_all(task)
+        with smart_nic.powered(task):
+            for port in task.ports:
+                if port.is_smartnic and vifs.tenant(port):
+                    binding.wait_for_agent(binding.host_of(task, port))
+            self._unbind_all(task)
 
     @service_step(priority=0, requires_ramdisk=False)
     def reattach_networking(self, task: Task) -> None:
