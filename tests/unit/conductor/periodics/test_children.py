@@ -15,6 +15,7 @@ from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.db import history, models, nodes, session
 from ironic_rs.domain import states
+from ironic_rs.drivers import decorators
 
 MakeNode = Callable[..., models.Node]
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -151,3 +152,38 @@ def test_consoles_of_children_start_anew(
     )
     recovery.restart_consoles(conductor)
     assert started == [child.uuid]
+
+
+def test_a_child_that_stays_too_long_in_its_state_is_told_of(
+    conductor: Conductor, make_child: MakeNode
+) -> None:
+    child = make_child(states.CLEANWAIT)
+    run(conductor, "_check_time_in_state")
+    (entry,) = history.of_node(child.id)
+    assert entry.event_type == "time in state"
+
+
+def test_periodics_of_drivers_visit_children(
+    conductor: Conductor, make_child: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    power = conductor.drivers.enabled("power")["fake"]
+
+    class Watching(type(power)):  # type: ignore[misc]
+        @decorators.node_periodic("look", lambda conf: 5, filters={"provision_state": "active"})
+        def look(self, task: Any) -> None:
+            seen.append(task.node.uuid)
+
+    watching = Watching()
+    build = conductor.drivers.build
+
+    def with_watching(node: models.Node) -> Any:
+        driver = build(node)
+        driver.power = watching
+        return driver
+
+    monkeypatch.setattr(conductor.drivers, "all_interfaces", lambda: [watching])
+    monkeypatch.setattr(conductor.drivers, "build", with_watching)
+    child = make_child(states.ACTIVE)
+    run(conductor, "Watching.look")
+    assert seen == [child.uuid]

@@ -17,6 +17,7 @@ from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors, history, models, nodes, session
 from ironic_rs.images import cache
+from ironic_rs.rpc.context import admin_context
 
 MakeNode = Callable[..., models.Node]
 
@@ -254,3 +255,18 @@ def test_two_conductors_may_look_at_the_same_time(
     monkeypatch.setattr(housekeeping.db_conductors, "destroy", late)
     housekeeping.remove_stale_conductors(mine)
     assert hosts() == ["cond-a"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("node_history", False), ("node_history_max_entries", 0)]
+)
+def test_no_history_is_recorded_where_none_is_kept_but_the_error_is(
+    conductor: Conductor, make_node: MakeNode, option: str, value: Any
+) -> None:
+    CONF.set_override(option, value, group="conductor")
+    node = make_node()
+    with conductor.tasks.acquire(admin_context(), node.uuid, purpose="test") as task:
+        task.history("it broke", "deploying")
+        task.save()
+    assert history.of_node(node.id) == []
+    assert nodes.get(node.id).last_error == "it broke"
