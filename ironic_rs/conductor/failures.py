@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from oslo_log import log
 
 from ironic_rs.conductor import history
+from ironic_rs.conductor.advice import advised
 from ironic_rs.conductor.flows import power
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import events
@@ -49,8 +50,18 @@ def attempt(task: Task, what: str, action: Callable[[Task], object]) -> str | No
         return f"could not {what}: {exc}"
     except Exception as exc:
         LOG.exception("Node %s: could not %s", task.node.uuid, what)
-        return f"could not {what}: {type(exc).__name__}: {exc}"
+        return f"could not {what}: {errors.reason(exc)}"
     return None
+
+
+def _and_then(message: str, problem: str) -> str:
+    """Append what went wrong after a failure: the first error is never replaced."""
+    return f"{message.removesuffix('.')}. Afterwards: {problem.removesuffix('.')}."
+
+
+def tell(task: Task, message: str, event_type: str) -> None:
+    """Record why a flow fails, and what to do next (not saved)."""
+    task.history(advised(task.node, message), event_type)
 
 
 def fail(task: Task, kind: StepKind | None = None) -> None:
@@ -88,14 +99,17 @@ def deploying_error_handler(task: Task, message: str, *, clean_up: bool = True) 
     :param clean_up: run the driver's clean-up; its error is appended.
     """
     LOG.error("Node %s: deployment failed: %s", task.node.uuid, message)
-    task.history(message, "deploying")
+    tell(task, message, "deploying")
     task.save()
     if clean_up:
         problem = attempt(
             task, "clean up after the deployment", lambda t: t.driver.deploy.clean_up(t)
         )
         if problem:
-            task.history(f"{message}. Afterwards: {problem}", "deploying")
+            message = _and_then(message, problem)
+            tell(task, message, "deploying")
+        # A power action of the clean-up forgets what went wrong before it.
+        task.node.last_error = advised(task.node, message)
     elif CONF.conductor.clear_image_cache_on_deploy_failure:
         remove = getattr(task.driver.deploy, "remove_cached_images", None)
         if remove is not None:
@@ -122,7 +136,7 @@ def set_failed_state(task: Task, message: str, *, logs: bool = True) -> None:
 
 def _restore_error(task: Task, message: str) -> None:
     """Make ``message`` the last error again, if clean-up has written another one."""
-    text = history.truncate_error(message)
+    text = advised(task.node, message)
     if task.node.last_error != text:
         task.node.last_error = text
         task.save()
@@ -156,7 +170,7 @@ def cleaning_error_handler(
             task, "tear down cleaning", lambda t: t.driver.deploy.tear_down_cleaning(t)
         )
         if problem:
-            message = f"{message}. Afterwards: {problem}"
+            message = _and_then(message, problem)
     _end_of_step_flow(task, steps.CLEAN, message, set_fail_state=set_fail_state)
 
 
@@ -177,7 +191,7 @@ def servicing_error_handler(
             task, "tear down servicing", lambda t: t.driver.deploy.tear_down_service(t)
         )
         if problem:
-            message = f"{message}. Afterwards: {problem}"
+            message = _and_then(message, problem)
     _end_of_step_flow(task, steps.SERVICE, message, set_fail_state=set_fail_state)
 
 
@@ -189,7 +203,7 @@ def _end_of_step_flow(task: Task, kind: StepKind, message: str, *, set_fail_stat
         node.driver_internal_info.pop(kind.index_key, None)
         steps.wipe_flags(node)
         steps.wipe_token_and_url(node)
-    task.history(message, kind.label)
+    tell(task, message, kind.label)
     if node.maintenance and not node.maintenance_reason:
         node.maintenance_reason = history.truncate_error(message)
     off = (
@@ -199,7 +213,7 @@ def _end_of_step_flow(task: Task, kind: StepKind, message: str, *, set_fail_stat
     )
     if off:
         attempt(task, f"power off after the failed {kind.label}", _power_off)
-        task.node.last_error = history.truncate_error(message)
+        task.node.last_error = advised(task.node, message)
     attempt(task, "restore the deploy interface", lambda t: t.driver.deploy.restore_interface(t))
     if set_fail_state and task.node.provision_state != kind.failed:
         fail(task, kind)
@@ -218,8 +232,8 @@ def rescuing_error_handler(task: Task, message: str, *, set_fail_state: bool = T
     task.node.driver_internal_info.pop("agent_url", None)
     secrets.forget_rescue_password(task.node)
     if any(problems):
-        message = f"{message}. Afterwards: {'; '.join(filter(None, problems))}"
-    task.history(message, "rescue")
+        message = _and_then(message, "; ".join(filter(None, problems)))
+    tell(task, message, "rescue")
     if set_fail_state:
         fail(task)
     else:
@@ -231,9 +245,9 @@ def inspecting_error_handler(task: Task, message: str) -> None:
     LOG.error("Node %s: inspection failed: %s", task.node.uuid, message)
     problems = _tear_down_inspection(task)
     if problems:
-        message = f"{message}. Afterwards: {'; '.join(problems)}"
+        message = _and_then(message, "; ".join(problems))
     steps.wipe_token_and_url(task.node)
-    task.history(message, "introspection")
+    tell(task, message, "introspection")
     task.save()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ironic_rs.conductor.outage import outlast
 from ironic_rs.conf import CONF
 from ironic_rs.db import history as db_history
+from ironic_rs.domain import states
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
@@ -24,6 +25,12 @@ def truncate_error(text: str) -> str:
     """Cut a text to what ``last_error`` and ``maintenance_reason`` may hold."""
     limit = CONF.log_in_db_max_size
     return text if len(text) <= limit else text[:limit]
+
+
+def forget_error(node: models.Node) -> None:
+    """Clear the last error, unless it tells why the node is in its failed state (W14)."""
+    if node.provision_state not in states.FAILED:
+        node.last_error = None
 
 
 def is_kept() -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ironic_rs.conductor.advice import advised
 from ironic_rs.conductor.flows import console
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
 from ironic_rs.db import nodes as db_nodes
@@ -52,7 +53,7 @@ def fail_transient(task: Task, text: str, event_type: str) -> bool:
         # finds then, and undoes nothing.
         node.power_state = None
         node.target_power_state = None
-    task.history(text, event_type)
+    task.history(advised(node, text), event_type)
     if stuck:
         task.event("fail", target_state=kept_target(node), last_error=node.last_error)
     else:
@@ -67,10 +68,8 @@ def worker_failed(task: Task, name: str, error: Exception) -> None:
     :raises LockLost: nothing was written.
     """
     node = task.node
-    if isinstance(error, errors.IronicError):
-        text = f"{name} failed: {error}"
-    else:
-        text = f"{name} failed unexpectedly: {type(error).__name__}: {error}"
+    unexpectedly = "" if isinstance(error, errors.IronicError) else " unexpectedly"
+    text = f"{name} failed{unexpectedly}: {errors.reason(error)}"
     first_error = node.last_error
     if fail_transient(task, first_error or text, "UNKNOWN"):
         return

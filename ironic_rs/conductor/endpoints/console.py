@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, history
 from ironic_rs.conductor.endpoints.base import Endpoint
 from ironic_rs.conductor.flows import console
 from ironic_rs.domain import errors
@@ -45,7 +45,7 @@ class ConsoleEndpoint(Endpoint):
             # A fresh record: somebody may have switched it meanwhile (W41).
             if bool(task.node.console_enabled) == enabled:
                 return
-            task.node.last_error = None
+            history.forget_error(task.node)
             task.save()
             task.set_spawn_error_hook(failures.work_refused, task)
             task.spawn_after(console.set_console_mode, task, enabled)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, history
 from ironic_rs.conductor.endpoints.base import Endpoint
 from ironic_rs.conductor.flows import virtual_media
 from ironic_rs.domain import errors, states
@@ -134,7 +134,7 @@ class ManagementEndpoint(Endpoint):
 
 
 def _start(task: Task, worker: Callable[..., None], *args: Any) -> None:
-    task.node.last_error = None
+    history.forget_error(task.node)
     task.save()
     task.set_spawn_error_hook(failures.work_refused, task)
     task.spawn_after(worker, task, *args)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import failures, history
 from ironic_rs.conductor.endpoints.base import Endpoint
 from ironic_rs.conductor.flows import boot, power
 from ironic_rs.domain import errors, states
@@ -63,7 +63,7 @@ class PowerEndpoint(Endpoint):
             if timeout is None:
                 timeout = power.default_timeout(new_state)
             node.target_power_state = target
-            node.last_error = None
+            history.forget_error(node)
             task.save()
             task.set_spawn_error_hook(failures.work_refused, task)
             task.spawn_after(_power_worker, task, new_state, timeout)
@@ -90,7 +90,7 @@ class PowerEndpoint(Endpoint):
     ) -> None:
         with self.acquire(context, node_id, purpose=purpose) as task:
             task.driver.management.validate(task)
-            task.node.last_error = None
+            history.forget_error(task.node)
             task.save()
             task.set_spawn_error_hook(failures.work_refused, task)
             task.spawn_after(worker, task, wanted)

@@ -47,7 +47,7 @@ def do_node_clean_abort(task: Task) -> None:
         LOG.exception("Node %s: could not tear down an aborted cleaning", task.node.uuid)
         failures.cleaning_error_handler(
             task,
-            f"{text} Failed to tear down cleaning: {exc}",
+            f"{text} Failed to tear down cleaning: {errors.reason(exc)}",
             tear_down=False,
             set_fail_state=False,
         )
@@ -69,7 +69,9 @@ def do_node_deploy_abort(task: Task) -> None:
         raise
     except Exception as exc:
         LOG.exception("Node %s: could not clean up an aborted deployment", task.node.uuid)
-        failures.deploying_error_handler(task, f"{text} Failed to clean up: {exc}", clean_up=False)
+        failures.deploying_error_handler(
+            task, f"{text} Failed to clean up: {errors.reason(exc)}", clean_up=False
+        )
         return
     node = task.node
     node.last_error = history.truncate_error(text)
@@ -102,7 +104,7 @@ def do_node_service_abort(task: Task, leave: bool = True) -> None:
         LOG.exception("Node %s: could not clear up an aborted servicing", task.node.uuid)
         failures.servicing_error_handler(
             task,
-            f"{text} Failed to return to the instance: {exc}",
+            f"{text} Failed to return to the instance: {errors.reason(exc)}",
             tear_down=False,
             set_fail_state=False,
         )
@@ -128,7 +130,9 @@ def do_node_rescue_abort(task: Task) -> None:
     except Exception as exc:
         LOG.exception("Node %s: could not clean up an aborted rescue", node.uuid)
         node = task.node
-        task.history(f"Failed to clean up after the aborted rescue: {exc}", "rescue")
+        failures.tell(
+            task, f"Failed to clean up after the aborted rescue: {errors.reason(exc)}", "rescue"
+        )
         if not node.maintenance:
             node.maintenance = True
             node.fault = states.FAULT_RESCUE_ABORT

@@ -90,7 +90,7 @@ def _change(
         raise
     except Exception as exc:
         LOG.exception("Node %s: could not change the %s", node.uuid, what)
-        task.history(f"Failed to change {what} to {wanted}: {exc}", "UNKNOWN")
+        task.history(f"Failed to change {what} to {wanted}: {errors.reason(exc)}", "UNKNOWN")
         task.save()
         return False
     return True

@@ -66,7 +66,9 @@ def do_node_clean(
         except errors.InvalidParameterValue as exc:
             LOG.info("Node %s: steps are checked again with the ramdisk: %s", node.uuid, exc)
         except Exception as exc:
-            failures.cleaning_error_handler(task, f"Cannot clean node {node.uuid}: {exc}")
+            failures.cleaning_error_handler(
+                task, f"Cannot clean node {node.uuid}: {errors.reason(exc)}"
+            )
             return
         if validated and not plan.needs_ramdisk(node.driver_internal_info["clean_steps"]):
             LOG.info("Node %s: no clean step needs the ramdisk", node.uuid)
@@ -84,7 +86,9 @@ def do_node_clean(
         except errors.LockLost:
             raise
         except Exception as exc:
-            failures.cleaning_error_handler(task, f"Cannot clean node {task.node.uuid}: {exc}")
+            failures.cleaning_error_handler(
+                task, f"Cannot clean node {task.node.uuid}: {errors.reason(exc)}"
+            )
             return
     record.step_flow(task, steps.CLEAN, record.STARTED)
     engine.run(task, FLOW, 0)
@@ -110,7 +114,7 @@ def _prepared(task: Task, clean_steps: Sequence[Step] | None, disable_ramdisk: b
     except Exception as exc:
         failures.cleaning_error_handler(
             task,
-            f"Validation of node {task.node.uuid} for cleaning failed: {exc}",
+            f"Validation of node {task.node.uuid} for cleaning failed: {errors.reason(exc)}",
             tear_down=False,
         )
         return False
@@ -138,7 +142,7 @@ def _ramdisk_ready(task: Task) -> bool:
         return False
     except Exception as exc:
         failures.cleaning_error_handler(
-            task, f"Failed to prepare node {task.node.uuid} for cleaning: {exc}"
+            task, f"Failed to prepare node {task.node.uuid} for cleaning: {errors.reason(exc)}"
         )
         return False
     if result == states.CLEANWAIT:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
+from ironic_rs.conductor import history
 from ironic_rs.domain import errors
 
 if TYPE_CHECKING:
@@ -27,13 +28,15 @@ def set_console_mode(task: Task, enabled: bool) -> None:
             else:
                 task.driver.console.stop_console(task)
             task.node.console_enabled = enabled
-            task.node.last_error = None
+            history.forget_error(task.node)
     except errors.LockLost:
         raise
     except Exception as exc:
         LOG.exception("Node %s: console could not be switched", node.uuid)
         what = "enabling" if enabled else "disabling"
-        task.history(f"Error {what} the console of node {task.node.uuid}: {exc}", "console")
+        task.history(
+            f"Error {what} the console of node {task.node.uuid}: {errors.reason(exc)}", "console"
+        )
         task.save()
         return
     task.save()
@@ -52,4 +55,6 @@ def restart(task: Task, event_type: str) -> None:
         LOG.exception("Node %s: console could not be started again", task.node.uuid)
         node = task.node
         node.console_enabled = False
-        task.history(f"Failed to restart the console of node {node.uuid}: {exc}", event_type)
+        task.history(
+            f"Failed to restart the console of node {node.uuid}: {errors.reason(exc)}", event_type
+        )

@@ -66,7 +66,8 @@ def _configdrive_stored(task: Task, configdrive: str | dict[str, Any] | None) ->
             node.instance_info["configdrive"] = previous
         failures.deploying_error_handler(
             task,
-            f"Failed to store the config drive of node {node.uuid} in the database: {exc}",
+            f"Failed to store the config drive of node {node.uuid} in the database: "
+            f"{errors.reason(exc)}",
             clean_up=False,
         )
         return False
@@ -84,17 +85,13 @@ def _prepared(task: Task) -> bool:
         LOG.info("Node %s: no agent yet, waiting for it: %s", task.node.uuid, exc)
         task.event("wait")
         return False
-    except errors.IronicError as exc:
-        failures.deploying_error_handler(
-            task, f"Failed to prepare node {task.node.uuid} to deploy: {exc}", clean_up=False
-        )
-        return False
     except Exception as exc:
-        LOG.exception("Node %s: unexpected error while preparing to deploy", task.node.uuid)
+        unexpected = "" if isinstance(exc, errors.IronicError) else "unexpected "
+        if unexpected:
+            LOG.exception("Node %s: unexpected error while preparing to deploy", task.node.uuid)
         failures.deploying_error_handler(
             task,
-            f"Failed to prepare node {task.node.uuid} to deploy, unexpected "
-            f"{type(exc).__name__}: {exc}",
+            f"Failed to prepare node {task.node.uuid} to deploy: {unexpected}{errors.reason(exc)}",
             clean_up=False,
         )
         return False
@@ -108,7 +105,7 @@ def _planned(task: Task) -> bool:
         raise
     except Exception as exc:
         failures.deploying_error_handler(
-            task, f"Failed to get the deploy steps of node {task.node.uuid}: {exc}"
+            task, f"Failed to get the deploy steps of node {task.node.uuid}: {errors.reason(exc)}"
         )
         return False
     node = task.node
@@ -137,7 +134,8 @@ def continue_node_deploy(task: Task) -> None:
         raise
     except Exception as exc:
         failures.deploying_error_handler(
-            task, f"Failed to validate the deploy steps of node {task.node.uuid}: {exc}"
+            task,
+            f"Failed to validate the deploy steps of node {task.node.uuid}: {errors.reason(exc)}",
         )
         return
     if not task.node.driver_internal_info.get("deploy_steps"):

@@ -55,7 +55,7 @@ def leave_ramdisk(
         except Exception as exc:
             fail(
                 task,
-                f"Failed to tear down {kind.label} of node {task.node.uuid}: {exc}",
+                f"Failed to tear down {kind.label} of node {task.node.uuid}: {errors.reason(exc)}",
                 tear_down=False,
             )
             return False

@@ -91,7 +91,8 @@ class TaskFlows:
             failures.step_error_handler(
                 task,
                 data,
-                f"Failed to make the plan for {data.label} of node {task.node.uuid}: {exc}",
+                f"Failed to make the plan for {data.label} of node {task.node.uuid}: "
+                f"{errors.reason(exc)}",
             )
 
     def fail(self, kind: str, message: str, *, collect_logs: bool = False) -> None:

@@ -83,7 +83,7 @@ def _failed(task: Task, exc: Exception) -> None:
     known = isinstance(exc, errors.IronicError)
     if not known:
         LOG.exception("Node %s: unexpected error in inspection", task.node.uuid)
-    reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
+    reason = errors.reason(exc)
     failures.inspecting_error_handler(task, f"Failed to inspect node {task.node.uuid}: {reason}")
     if task.node.provision_state != states.ENROLL:
         failures.fail(task)
@@ -101,7 +101,10 @@ def abort_inspection(task: Task) -> None:
     except (errors.LockLost, errors.UnsupportedDriverExtension):
         raise
     except Exception as exc:
-        task.history(f"Failed to abort the inspection of node {node.uuid}: {exc}", "introspection")
+        task.history(
+            f"Failed to abort the inspection of node {node.uuid}: {errors.reason(exc)}",
+            "introspection",
+        )
         task.save()
         raise
     node = task.node

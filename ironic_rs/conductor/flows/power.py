@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from oslo_log import log
 from oslo_utils import strutils
 
+from ironic_rs.conductor import history
 from ironic_rs.conf import CONF
 from ironic_rs.db import nodes
 from ironic_rs.domain import errors, states, steps
@@ -97,23 +98,17 @@ def _already_there(task: Task, new_state: str, target: str) -> None:
         # The children may have been left on by whoever turned the parent off (W34).
         _power_off_children(task)
         steps.wipe_on_power_off(node)
-    _forget_error(node)
+    history.forget_error(node)
     node.power_state = target
     node.target_power_state = None
     task.save()
     task.conductor.news.power_set(task, "end", target)
 
 
-def _forget_error(node: models.Node) -> None:
-    """Clear the last error, unless it tells why the node is where it is (W14)."""
-    if node.provision_state not in states.FAILED:
-        node.last_error = None
-
-
 def _remember_request(task: Task, new_state: str, target: str) -> None:
     node = task.node
     node.target_power_state = target
-    _forget_error(node)
+    history.forget_error(node)
     node.driver_internal_info["last_power_state_change"] = datetime.now(UTC).isoformat()
     if (new_state in _OFF or new_state in _REBOOTS) and not task.driver.power.uses_agent:
         steps.wipe_on_power_off(node)
@@ -143,7 +138,10 @@ def _record_failure(task: Task, new_state: str, target: str, exc: Exception) -> 
     LOG.error("Node %s: power action '%s' failed: %s", node.uuid, new_state, exc)
     # A pending action would keep power sync away for ever (W34).
     node.target_power_state = None
-    task.history(f"Failed to change power state to '{target}' by '{new_state}': {exc}", "UNKNOWN")
+    task.history(
+        f"Failed to change power state to '{target}' by '{new_state}': {errors.reason(exc)}",
+        "UNKNOWN",
+    )
     task.save()
     task.conductor.news.power_set(task, "error", target)
 

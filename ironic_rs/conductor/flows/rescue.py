@@ -53,7 +53,7 @@ def continue_node_rescue(task: Task) -> None:
     except Exception as exc:
         LOG.exception("Node %s: rescue could not be finished", task.node.uuid)
         failures.rescuing_error_handler(
-            task, f"Failed to finish the rescue of node {task.node.uuid}: {exc}"
+            task, f"Failed to finish the rescue of node {task.node.uuid}: {errors.reason(exc)}"
         )
         return
     secrets.forget_rescue_password(task.node)
@@ -83,6 +83,6 @@ def do_node_unrescue(task: Task) -> None:
 def _failed(task: Task, what: str, exc: Exception) -> None:
     known = isinstance(exc, errors.IronicError)
     LOG.error("Node %s: %s failed: %s", task.node.uuid, what, exc, exc_info=not known)
-    reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
-    task.history(f"Failed to {what} node {task.node.uuid}: {reason}", "rescue")
+    reason = errors.reason(exc)
+    failures.tell(task, f"Failed to {what} node {task.node.uuid}: {reason}", "rescue")
     failures.fail(task)

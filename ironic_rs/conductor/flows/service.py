@@ -72,7 +72,7 @@ def do_node_service(
 
 
 def _cannot(task: Task, exc: Exception) -> str:
-    return f"Cannot service node {task.node.uuid}: {exc}"
+    return f"Cannot service node {task.node.uuid}: {errors.reason(exc)}"
 
 
 def _checked(task: Task, disable_ramdisk: bool) -> bool:
@@ -86,7 +86,7 @@ def _checked(task: Task, disable_ramdisk: bool) -> bool:
     except Exception as exc:
         failures.servicing_error_handler(
             task,
-            f"Validation of node {task.node.uuid} for servicing failed: {exc}",
+            f"Validation of node {task.node.uuid} for servicing failed: {errors.reason(exc)}",
             tear_down=False,
         )
         return False
@@ -106,7 +106,7 @@ def _ramdisk_ready(task: Task) -> bool:
         return False
     except Exception as exc:
         failures.servicing_error_handler(
-            task, f"Failed to prepare node {task.node.uuid} for servicing: {exc}"
+            task, f"Failed to prepare node {task.node.uuid} for servicing: {errors.reason(exc)}"
         )
         return False
     if result == states.SERVICEWAIT:

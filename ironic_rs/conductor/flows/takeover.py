@@ -46,13 +46,13 @@ def do_adoption(task: Task) -> None:
     except Exception as exc:
         known = isinstance(exc, errors.IronicError)
         LOG.error("Node %s: adoption failed: %s", task.node.uuid, exc, exc_info=not known)
-        reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
+        reason = errors.reason(exc)
         failures.attempt(
             task, "restore the deploy interface", lambda t: t.driver.deploy.restore_interface(t)
         )
         # Nobody has spoken to its BMC successfully: its power state is unknown.
         task.node.power_state = None
-        task.history(f"Failed to adopt node {task.node.uuid}: {reason}", "adoption")
+        failures.tell(task, f"Failed to adopt node {task.node.uuid}: {reason}", "adoption")
         failures.fail(task)
         return
     task.event("done")

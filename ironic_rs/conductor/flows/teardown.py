@@ -46,8 +46,8 @@ def do_node_tear_down(task: Task, previous_state: str) -> None:
     except Exception as exc:
         known = isinstance(exc, errors.IronicError)
         LOG.error("Node %s: tear down failed: %s", task.node.uuid, exc, exc_info=not known)
-        reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
-        task.history(f"Failed to tear down node {task.node.uuid}: {reason}", "unprovision")
+        reason = errors.reason(exc)
+        failures.tell(task, f"Failed to tear down node {task.node.uuid}: {reason}", "unprovision")
         failures.fail(task)
         return
     _forget_instance(task)

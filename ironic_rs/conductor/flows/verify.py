@@ -38,7 +38,7 @@ def do_node_verify(task: Task) -> None:
             exc,
             exc_info=not isinstance(exc, errors.IronicError),
         )
-        task.history(f"Failed to verify node {node.uuid}: {_text(exc)}", "verify")
+        failures.tell(task, f"Failed to verify node {node.uuid}: {errors.reason(exc)}", "verify")
         failures.fail(task)
         return
     cache.update(task)
@@ -57,10 +57,6 @@ def do_node_verify(task: Task) -> None:
     task.event("done")
 
 
-def _text(exc: Exception) -> str:
-    return str(exc) if isinstance(exc, errors.IronicError) else f"{type(exc).__name__}: {exc}"
-
-
 def _run_step(task: Task, step: steps.Step) -> None:
     LOG.info("Node %s: verify step %s", task.node.uuid, steps.step_id(step))
     try:
@@ -69,5 +65,5 @@ def _run_step(task: Task, step: steps.Step) -> None:
         raise
     except Exception as exc:
         raise errors.NodeVerifyFailure(
-            node=task.node.uuid, reason=f"verify step {steps.step_id(step)}: {_text(exc)}"
+            node=task.node.uuid, reason=f"verify step {steps.step_id(step)}: {errors.reason(exc)}"
         ) from exc

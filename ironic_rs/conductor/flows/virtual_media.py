@@ -80,7 +80,7 @@ def _failed(task: Task, what: str, exc: Exception) -> None:
     known = isinstance(exc, errors.IronicError)
     uuid = task.node.uuid
     LOG.error("Node %s: could not %s: %s", uuid, what, exc, exc_info=not known)
-    reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
+    reason = errors.reason(exc)
     task.history(f"Could not {what} as virtual media of node {uuid}: {reason}", "UNKNOWN")
     task.save()
 

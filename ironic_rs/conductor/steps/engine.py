@@ -73,8 +73,7 @@ def run(task: Task, flow: StepFlow, index: int | None) -> None:
         LOG.exception("Node %s: unexpected error in %s", task.node.uuid, kind.label)
         flow.fail(
             task,
-            f"Unexpected error in {kind.label} of node {task.node.uuid}: "
-            f"{type(exc).__name__}: {exc}",
+            f"Unexpected error in {kind.label} of node {task.node.uuid}: {errors.reason(exc)}",
         )
 
 
@@ -176,7 +175,7 @@ def _failed(task: Task, flow: StepFlow, step: Step, exc: Exception) -> str:
     )
     flow.collect_logs(task)
     record.step_flow(task, kind, record.ABORTED)
-    reason = str(exc) if known else f"{type(exc).__name__}: {exc}"
+    reason = errors.reason(exc)
     flow.fail(
         task,
         f"Node {task.node.uuid} failed {kind.name} step {steps.step_id(step)} "

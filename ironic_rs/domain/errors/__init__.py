@@ -36,6 +36,7 @@ from ironic_rs.domain.errors.base import (
     Unauthorized,
     by_name,
     classes,
+    reason,
     rebuild,
 )
 from ironic_rs.domain.errors.driver import (
@@ -329,5 +330,6 @@ __all__ = [
     "VolumeTargetNotFound",
     "by_name",
     "classes",
+    "reason",
     "rebuild",
 ]

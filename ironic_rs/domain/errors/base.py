@@ -40,6 +40,15 @@ class IronicError(Exception):
         return _WORD_START.sub("_", cls.__name__).lower()
 
 
+def reason(error: BaseException) -> str:
+    """Return what an error says, for other texts: of a foreign one its class, too."""
+    text = str(error)
+    if isinstance(error, IronicError):
+        return text
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
 class Invalid(IronicError):
     code = 400
     template = "Unacceptable parameters."

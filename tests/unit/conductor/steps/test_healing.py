@@ -170,15 +170,15 @@ class TestStep:
         limits(bmc_retries=5)
         asked = []
 
-        def tear_down(task: Any) -> None:
+        def clean_up(task: Any) -> None:
             asked.append(healing.again(Partner.BMC, "x", "503"))
 
-        world.driver.deploy.tear_down_cleaning = tear_down
-
-        def fail(task: Any) -> None:
-            raise errors.RedfishError("400")
-
-        assert cleaned(world, fail).provision_state == states.CLEANFAIL
+        world.driver.deploy.clean_up = clean_up
+        world.kit.offer("deploy", "deploy.deploy", 100)
+        world.kit.results["deploy.deploy"] = errors.RedfishError("400")
+        node = world.node(states.AVAILABLE, instance_info={"image_source": "x"})
+        world.call("do_node_deploy", node)
+        assert world.read(node).provision_state == states.DEPLOYFAIL
         assert asked == [False]
         assert pauses == []
 
