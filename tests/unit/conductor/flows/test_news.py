@@ -193,7 +193,7 @@ class TestPower:
     def sync(self, world: World, node: Any, real: str) -> None:
         world.driver.power.get_power_state = lambda task: real
         with world.tasks.view(world.context, nodes.get(node.id)) as task:
-            power_sync.PowerSync()._sync(task)
+            power_sync.PowerSync()._sync(task, hurried=False)
 
     def test_power_sync_tells_what_it_took_over_once(self, world, told):
         CONF.set_override("force_power_state_during_sync", False, group="conductor")
