@@ -27,7 +27,6 @@ __all__ = [
     "child_uuids",
     "clear_own",
     "count_in_states",
-    "count_reserved_by",
     "create",
     "destroy",
     "get",
@@ -580,11 +579,3 @@ def clear_own(connection: Connection, host: str) -> list[str]:
         )
         connection.execute(sa.update(_nodes).where(mine).values(_held_by(None)))
     return uuids
-
-
-@session.reads
-def count_reserved_by(connection: Connection, host: str) -> int:
-    """Number of nodes that a host holds."""
-    return connection.execute(
-        sa.select(sa.func.count(_nodes.c.id)).where(_nodes.c.reservation == host)
-    ).scalar_one()

@@ -157,8 +157,8 @@ def test_w08_every_interrupted_node_is_failed_at_the_start(life: Any, held: bool
 def test_w08_interrupted_nodes_that_come_later_are_failed_too(life: Any) -> None:
     site = life("cond-a")
     for state in STUCK:
-        for _ in range(9):
-            site.node(state)
+        for number in range(9):
+            site.node(state, maintenance=number % 2 == 0)
 
     # What does not change between two looks has nobody.
     site.tick("_check_orphan_nodes")
