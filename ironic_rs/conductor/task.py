@@ -203,6 +203,7 @@ class Task(LockedNode):
 
     def _set_node(self, node: models.Node) -> None:
         super()._set_node(node)
+        self._before = None
         self._ports = None
         self._portgroups = None
 
