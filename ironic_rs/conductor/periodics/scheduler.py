@@ -31,6 +31,9 @@ LOG = logging.getLogger(__name__)
 #: together do not work in phase; later runs a little early, never late.
 _FIRST = (0.25, 1.0)
 _LATER = (0.9, 1.0)
+#: Longest wait (s) for a first run: what runs once a day has to run as well in a
+#: conductor that is started anew each night.
+_FIRST_WITHIN = 3600.0
 #: A task that found no worker comes again after so many seconds.
 _REFUSED = (0.9, 1.1)
 #: Longest pause of the scheduling thread in seconds: it shows that it lives, and
@@ -158,7 +161,7 @@ class Scheduler:
                 interval = record.task.interval(CONF)
                 if record.due is None and interval > 0:
                     record.waits_since = now
-                    record.due = now + interval * self._spread(*_FIRST)
+                    record.due = now + min(interval, _FIRST_WITHIN) * self._spread(*_FIRST)
                     heapq.heappush(self._due, (record.due, number))
             self._changed.notify_all()
 

@@ -265,7 +265,7 @@ def test_each_task_can_be_asked_how_it_is_doing(
     scheduler.reload()
     assert lines(caplog, "INFO", "Periodic task _") == [
         "Periodic task _ok every 60 s, no run yet, 0 runs, 0 failed, next in 60 s",
-        "Periodic task _bad every 9000 s, no run yet, 0 runs, 0 failed, next in 9000 s",
+        "Periodic task _bad every 9000 s, no run yet, 0 runs, 0 failed, next in 3600 s",
         "Periodic task _off is off",
     ]
     caplog.clear()
@@ -364,3 +364,14 @@ def test_conductors_started_together_do_not_work_in_phase(conductor: Conductor) 
         assert 0 < wait <= 60
         due.add(round(wait, 3))
     assert len(due) > 10
+
+
+def test_what_runs_once_a_day_runs_in_the_first_hour_as_well(conductor: Conductor) -> None:
+    scheduler = Scheduler(
+        conductor,
+        [Periodic("_a", lambda conf: 86400, Runs()), Periodic("_b", lambda conf: 60, Runs())],
+        spread=lambda low, high: high,
+        clock=Clock(),
+    )
+    scheduler._schedule()
+    assert [record.due for record in scheduler.records] == [1000 + 3600, 1000 + 60]
