@@ -30,7 +30,6 @@ __all__ = [
     "create",
     "destroy",
     "get",
-    "get_by_addresses",
     "get_by_ident",
     "get_by_instance",
     "locked",
@@ -52,7 +51,6 @@ Node = models.Node
 
 _nodes = table(Node)
 _node_traits = table(models.NodeTrait)
-_ports = table(models.Port)
 _chassis = table(models.Chassis)
 _allocations = table(models.Allocation)
 
@@ -236,23 +234,6 @@ def get_by_instance(connection: Connection, instance_uuid: str) -> Node:
     if node is None:
         raise errors.InstanceNotFound(instance=instance_uuid)
     return node
-
-
-@session.reads
-def get_by_addresses(connection: Connection, addresses: Iterable[str]) -> Node:
-    """Node that owns a port with one of these MAC addresses.
-
-    :raises NodeNotFound: no port has one.
-    :raises DuplicateNodeOnLookup: ports of several nodes have them.
-    """
-    wanted = [address.lower() for address in addresses]
-    owners = sa.select(_ports.c.node_id).where(_ports.c.address.in_(wanted))
-    rows = connection.execute(_WITH_TRAITS.where(_nodes.c.id.in_(owners)).limit(2)).mappings().all()
-    if not rows:
-        raise errors.NodeNotFound(node=", ".join(wanted))
-    if len(rows) > 1:
-        raise errors.DuplicateNodeOnLookup()
-    return _record(rows[0])
 
 
 @session.reads

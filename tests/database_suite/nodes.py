@@ -61,10 +61,9 @@ class TestReadingNodes:
         age = row["database_time"] - row["provision_updated_at"]
         assert datetime.timedelta(0) <= age < datetime.timedelta(minutes=5)
 
-    def test_a_node_is_found_by_id_uuid_name_instance_and_address(self):
+    def test_a_node_is_found_by_id_uuid_name_and_instance(self):
         instance = str(uuid.uuid4())
         node = make_node(name="metal-1", instance_uuid=instance)
-        ports.create({"node_id": node.id, "address": "52:54:00:00:00:01"})
         found = [
             nodes.get(node.id),
             nodes.get(str(node.id)),
@@ -72,8 +71,6 @@ class TestReadingNodes:
             nodes.get_by_ident(node.uuid),
             nodes.get_by_ident("metal-1"),
             nodes.get_by_instance(instance),
-            nodes.get_by_addresses(["52:54:00:00:00:01", "52:54:00:00:00:99"]),
-            nodes.get_by_addresses(["52:54:00:00:00:01".upper()]),
         ]
         assert {n.id for n in found} == {node.id}
         assert records.as_dict(found[0]) == records.as_dict(node)
@@ -92,15 +89,6 @@ class TestReadingNodes:
             nodes.get_by_instance(nobody)
         with pytest.raises(errors.InvalidUUID):
             nodes.get_by_instance("a name")
-        with pytest.raises(errors.NodeNotFound):
-            nodes.get_by_addresses(["52:54:00:00:00:01"])
-
-    def test_addresses_of_several_nodes_are_refused(self):
-        for number in (1, 2):
-            address = f"52:54:00:00:00:0{number}"
-            ports.create({"node_id": make_node().id, "address": address})
-        with pytest.raises(errors.DuplicateNodeOnLookup):
-            nodes.get_by_addresses(["52:54:00:00:00:01", "52:54:00:00:00:02"])
 
     def test_one_node_with_its_traits_is_one_statement(self):
         node = make_node()

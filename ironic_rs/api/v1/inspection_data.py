@@ -133,46 +133,53 @@ def _addresses(inventory: Mapping[str, Any]) -> list[str]:
 def _find(uuid: str | None, addresses: list[str], bmc: list[str]) -> Node | None:
     """Return the node, or None when nothing at all matches (it may be enrolled).
 
+    Several nodes may show the same network card, such as that of a BMC towards its host:
+    uuid, state and address of the BMC tell them apart.
+
     :raises NotFound: what matches is contradictory, or does not wait for inspection.
     :raises Conflict: its inspection is just being started; the ramdisk tries again.
     """
-    by_port = _by_port(addresses)
-    if uuid is not None and by_port is not None and by_port != uuid:
-        LOG.error("Inspection data of node %s has MAC addresses of node %s", uuid, by_port)
+    owners = ramdisk.owners_of(addresses)
+    if uuid is not None and owners and uuid not in owners:
+        LOG.error("Inspection data of node %s has MAC addresses of others: %s", uuid, owners)
         raise errors.NotFound(_NOT_FOUND)
-    known = uuid or by_port
-    if known is not None:
-        rows = db_nodes.select(_COLUMNS, {"uuid": known}, limit=1)
-        if rows and rows[0]["provision_state"] == states.INSPECTING and rows[0]["reservation"]:
-            # A machine that boots fast is not to be turned away for good.
-            LOG.info("Inspection data came for node %s, which is locked", known)
-            raise errors.Conflict("The inspection is busy, send the data again later.")
-        if not rows or rows[0]["provision_state"] != states.INSPECTWAIT:
-            LOG.error("Inspection data came for node %s, which does not wait for any", known)
-            raise errors.NotFound(_NOT_FOUND)
-    waiting = _by_bmc(bmc)
-    if known is not None:
-        if waiting and known not in {node["uuid"] for node in waiting}:
+    known = [uuid] if uuid is not None else sorted(owners)
+    found = _that_wait(known) if known else []
+    by_bmc = _by_bmc(bmc)
+    if known and by_bmc:
+        reached = {node["uuid"] for node in by_bmc}
+        found = [node for node in found if node["uuid"] in reached]
+        if not found:
             LOG.error("Inspection data of node %s has a BMC address of another node", known)
             raise errors.NotFound(_NOT_FOUND)
-        found: Node = rows[0]
-        return found
-    if len(waiting) > 1:
-        LOG.error("Inspection data matches several nodes by the BMC addresses %s", bmc)
+    elif not known:
+        found = by_bmc
+    if len(found) > 1:
+        LOG.error(
+            "Inspection data matches several nodes: %s; MAC addresses %s, BMC addresses %s",
+            ", ".join(node["uuid"] for node in found),
+            owners,
+            bmc,
+        )
         raise errors.NotFound(_NOT_FOUND)
-    return waiting[0] if waiting else None
+    return found[0] if found else None
 
 
-def _by_port(addresses: list[str]) -> str | None:
-    if not addresses:
-        return None
-    try:
-        return db_nodes.get_by_addresses(addresses).uuid
-    except errors.DuplicateNodeOnLookup as exc:
-        LOG.error("Inspection data has MAC addresses of several nodes: %s", addresses)
-        raise errors.NotFound(_NOT_FOUND) from exc
-    except errors.NodeNotFound:
-        return None
+def _that_wait(uuids: list[str]) -> list[Node]:
+    """Return those of the nodes that wait for inspection data.
+
+    :raises NotFound, Conflict: none does, see :func:`_find`.
+    """
+    rows: list[Node] = list(db_nodes.select(_COLUMNS, {"uuid_in": uuids}))
+    waiting = [node for node in rows if node["provision_state"] == states.INSPECTWAIT]
+    if waiting:
+        return waiting
+    if any(node["provision_state"] == states.INSPECTING and node["reservation"] for node in rows):
+        # A machine that boots fast is not to be turned away for good.
+        LOG.info("Inspection data came for node %s, which is locked", ", ".join(uuids))
+        raise errors.Conflict("The inspection is busy, send the data again later.")
+    LOG.error("Inspection data came for node %s, which waits for none", ", ".join(uuids))
+    raise errors.NotFound(_NOT_FOUND)
 
 
 def _by_bmc(addresses: list[str]) -> list[Node]:

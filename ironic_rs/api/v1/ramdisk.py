@@ -21,6 +21,7 @@ from ironic_rs.api.call import Call
 from ironic_rs.api.microversions import V
 from ironic_rs.api.v1 import node_view
 from ironic_rs.db import nodes as db_nodes
+from ironic_rs.db import ports as db_ports
 from ironic_rs.domain import errors, names, secrets, states
 from ironic_rs.domain.fields import show
 from ironic_rs.domain.fields.kinds import String
@@ -109,22 +110,33 @@ def lookup(call: Call) -> dict[str, Any]:
     uuid = call.args["node_uuid"]
     if not addresses and uuid is None:
         raise errors.IncompleteLookup()
-    node = _find(uuid, addresses)
-    if node is None or not _may_look_up(call.conf, node):
+    found = [node for node in _candidates(uuid, addresses) if _may_look_up(call.conf, node)]
+    if len(found) != 1:
         # One text for all: who asks must not learn which nodes exist.
         raise errors.NotFound("No node that waits for a ramdisk matches the look-up.")
-    return describe(call, node)
+    return describe(call, found[0])
 
 
-def _find(uuid: str | None, addresses: list[str]) -> Node | None:
-    if uuid is None:
-        try:
-            uuid = db_nodes.get_by_addresses(addresses).uuid
-        except errors.NodeNotFound as exc:
-            LOG.info("Look-up by addresses %s: %s", ", ".join(addresses), exc)
-            return None
-    rows = db_nodes.select(_COLUMNS, {"uuid": uuid}, limit=1)
-    return rows[0] if rows else None
+def _candidates(uuid: str | None, addresses: list[str]) -> list[Node]:
+    """Return the nodes that are meant: the one of the uuid, else all with these addresses.
+
+    Several nodes may show the same network card, such as that of a BMC towards its host.
+    """
+    if uuid is not None:
+        return list(db_nodes.select(_COLUMNS, {"uuid": uuid}, limit=1))
+    owners = owners_of(addresses)
+    if len(owners) != 1:
+        LOG.info("Look-up by addresses of %d nodes: %s", len(owners), owners or addresses)
+    return list(db_nodes.select(_COLUMNS, {"uuid_in": sorted(owners)})) if owners else []
+
+
+def owners_of(addresses: list[str]) -> dict[str, list[str]]:
+    """Return uuid of a node -> which of the MAC addresses its ports have."""
+    owners: dict[str, list[str]] = {}
+    if addresses:
+        for port in db_ports.select(("address", "node_uuid"), {"address_in": addresses}):
+            owners.setdefault(port["node_uuid"], []).append(port["address"])
+    return owners
 
 
 def _may_look_up(conf: cfg.ConfigOpts, node: Node) -> bool:

@@ -45,11 +45,6 @@ class NodeNotFound(NotFound):
     template = "Node {node} could not be found."
 
 
-class DuplicateNodeOnLookup(NodeNotFound):
-    code = 404
-    template = "More than one node matches the lookup; correct the ports of the nodes."
-
-
 class NodeAlreadyExists(Conflict):
     code = 409
     template = "A node with UUID {uuid} already exists."

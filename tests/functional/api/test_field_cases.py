@@ -364,3 +364,92 @@ def test_data_that_come_too_early_are_asked_for_again(
     answer = api.post("/v1/continue_inspection", data)
     assert answer.status == status, answer.body
     assert node not in str(answer.body)
+
+
+# K09, 68: machines that share a MAC address
+
+
+SHARED, OWN = "52:54:00:00:00:0a", "52:54:00:00:00:0b"
+OTHERS, ELSEWHERE = "192.0.2.1", "192.0.2.2"
+
+
+@pytest.fixture
+def pair(api: Client) -> list[str]:
+    """Uuids of two nodes: the first has the port of the shared card, the second its own."""
+    found = []
+    for name, address in (("first", SHARED), ("second", OWN)):
+        found.append(enrol(api, name))
+        port = {"address": address, "node_uuid": found[-1]}
+        assert api.post("/v1/ports", port).status == 201
+    return found
+
+
+def put_into(uuid: str, state: str, *bmc: str) -> None:
+    values = {
+        "provision_state": state,
+        "driver_internal_info": {"lookup_bmc_addresses": list(bmc)},
+    }
+    nodes.update(nodes.get(uuid), values, fence=None)
+
+
+def send_both(api: Client, bmc: str | None = None, query: str = "") -> Answer:
+    """Post the inventory of the second machine."""
+    inventory = {"interfaces": [{"mac_address": SHARED}, {"mac_address": OWN}], "bmc_address": bmc}
+    return api.post(f"/v1/continue_inspection{query}", {"inventory": inventory})
+
+
+@pytest.mark.parametrize(
+    ("first", "bmc", "by_uuid", "found"),
+    [
+        (("manageable",), None, False, True),
+        (("inspect wait", OTHERS), ELSEWHERE, False, True),
+        (("inspect wait",), None, True, True),
+        (("inspect wait",), None, False, False),
+        (("inspect wait", ELSEWHERE), ELSEWHERE, False, False),
+    ],
+    ids=["by its state", "by its BMC", "by its uuid", "by nothing", "by no BMC of its own"],
+)
+def test_inspection_data_of_machines_that_share_a_card_are_told_apart(
+    api: Client,
+    pair: list[str],
+    caplog: pytest.LogCaptureFixture,
+    first: tuple[str, ...],
+    bmc: str | None,
+    by_uuid: bool,
+    found: bool,
+) -> None:
+    put_into(pair[0], *first)
+    put_into(pair[1], "inspect wait", ELSEWHERE)
+    before = nodes.get(pair[0]).updated_at
+    answer = send_both(api, bmc, f"?node_uuid={pair[1]}" if by_uuid else "")
+    assert nodes.get(pair[0]).updated_at == before
+    if found:
+        assert answer.status == 202, answer.body
+        assert answer.body["node"]["uuid"] == pair[1]
+    else:
+        assert answer.status == 404
+        assert all(uuid in caplog.text and uuid not in str(answer.body) for uuid in pair)
+        assert SHARED in caplog.text
+
+
+def test_a_uuid_and_addresses_that_contradict_each_other_find_nothing(
+    api: Client, pair: list[str]
+) -> None:
+    put_into(pair[0], "inspect wait")
+    interfaces = [{"mac_address": OWN}]
+    answer = api.post(
+        f"/v1/continue_inspection?node_uuid={pair[0]}", {"inventory": {"interfaces": interfaces}}
+    )
+    assert answer.status == 404
+
+
+@pytest.mark.parametrize(("first", "status"), [("active", 200), ("deploying", 404)])
+def test_a_look_up_by_a_shared_card_finds_the_node_that_waits(
+    api: Client, pair: list[str], first: str, status: int
+) -> None:
+    put_into(pair[0], first)
+    put_into(pair[1], "deploying")
+    answer = api.get(f"/v1/lookup?addresses={SHARED},{OWN}")
+    assert answer.status == status, answer.body
+    if status == 200:
+        assert answer.body["node"]["uuid"] == pair[1]
