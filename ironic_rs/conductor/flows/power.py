@@ -116,7 +116,8 @@ def _remember_request(task: Task, new_state: str, target: str) -> None:
 
 
 def _act(task: Task, new_state: str, timeout: int | None) -> None:
-    if new_state == states.POWER_ON:
+    if states.POWER_TARGET[new_state] == states.POWER_ON:
+        # A reboot too ends with power on.
         _power_on_parent(task)
     if new_state in _OFF:
         _power_off_children(task)

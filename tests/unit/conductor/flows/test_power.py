@@ -265,10 +265,11 @@ def test_a_busy_child_refuses_before_anything_is_switched(world, machine, family
     assert stored.power_state == states.POWER_ON
 
 
-def test_the_parent_is_powered_on_before_its_child(world, machine, family):
+@pytest.mark.parametrize("request_", [states.POWER_ON, states.REBOOT, states.SOFT_REBOOT])
+def test_the_parent_is_powered_on_before_its_child(world, machine, family, request_):
     parent, child, _ = family
     machine["states"] = {parent.uuid: states.POWER_OFF, child.uuid: states.POWER_OFF}
-    act(world, child, states.POWER_ON)
+    act(world, child, request_)
     assert [call[0] for call in machine["calls"]] == ["parent", "dpu"]
     assert world.read(parent).power_state == states.POWER_ON
 
