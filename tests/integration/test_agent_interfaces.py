@@ -77,7 +77,7 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("room")
     with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(running(Sandbox(folder, 8)))
+        sandbox = stack.enter_context(running(Sandbox(folder, 9)))
         sandbox.start()
         options = sandbox.options()
         options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
@@ -152,6 +152,26 @@ def test_an_inspection_is_aborted(room: Room) -> None:
     node = room.cluster.wait_state(uuid, "inspect failed")
     assert "abort" in node["last_error"]
     assert room.machine(name)["power"] == "Off"
+
+
+@pytest.mark.timeout(300)
+def test_with_fast_track_cleaning_goes_on_with_the_ramdisk_of_the_inspection(room: Room) -> None:
+    uuid, name = room.enroll()
+    cluster = room.cluster
+    patch = [{"op": "add", "path": "/driver_info/fast_track", "value": True}]
+    cluster.send("PATCH", f"/v1/nodes/{uuid}", patch, 200)
+
+    room.inspect(uuid)
+    wait_until(
+        lambda: cluster.node(uuid)["driver_internal_info"].get("agent_url"), "its agent calls", 60
+    )
+    cluster.provision(uuid, "provide")
+    room.wait(uuid, "available", "clean failed")
+
+    counters = room.sandbox.get(f"/machines/{name}/counters")["counts"]
+    assert counters["agent.boots"] == 1
+    assert counters["agent.step.deploy.erase_devices_metadata"] == 1
+    assert room.machine(name)["power"] == "On"
 
 
 @pytest.mark.timeout(300)

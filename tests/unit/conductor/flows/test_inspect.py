@@ -273,3 +273,52 @@ def test_inspection_data_cost_nine_statements_and_two_a_port(world, nics):
     assert stored.provision_state == states.MANAGEABLE
     assert stored.properties["cpu_arch"] == "x86_64"
     assert inventory.get(stored.id).inventory_data == data
+
+
+# K09, 70: strange values in an inventory
+
+GOOD = {
+    "interfaces": [{"name": "eth0", "mac_address": "52:54:00:00:00:01"}],
+    "cpu": {"architecture": "x86_64", "count": 4},
+    "memory": {"physical_mb": 1024},
+    "disks": [{"name": "/dev/sda", "size": 10**10}],
+    "boot": {"current_boot_mode": "uefi", "pxe_interface": None},
+    "system_vendor": {"serial_number": "1"},
+    "hostname": "h",
+    "bmc_address": "192.0.2.1",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"cpu": {"architecture": "x86_64", "count": "abc"}}, None),
+        ({"cpu": {"architecture": None}}, "architecture"),
+        ({"cpu": None}, "architecture"),
+        ({"cpu": "fast"}, "architecture"),
+        ({"memory": None}, None),
+        ({"disks": None}, None),
+        ({"disks": []}, None),
+        ({"disks": [{"name": "/dev/sda", "size": 0}]}, None),
+        ({"hostname": "h" * 300}, None),
+        ({"system_vendor": {"serial_number": 0}}, None),
+        ({"boot": None}, None),
+        ({"boot": {"pxe_interface": 5}}, None),
+        ({"bmc_address": None}, None),
+        ({"interfaces": [{"name": "eth0", "mac_address": "50:06:01:60:3b:de:00:01"}]}, "MAC"),
+        ({"interfaces": [{"mac_address": "52:54:00:00:00:01"}]}, "name"),
+    ],
+    ids=str,
+)
+def test_a_strange_inventory_ends_well_or_with_the_name_of_the_field(world, change, field):
+    world.kit.interfaces["inspect"] = AgentInspect()
+    world.kit.interfaces["inspect"].kit = world.kit
+    node = world.node(states.INSPECTWAIT)
+    world.call("continue_inspection", node, inventory={**GOOD, **change}, plugin_data={})
+    stored = world.read(node)
+    if field is None:
+        assert stored.provision_state == states.MANAGEABLE, stored.last_error
+    else:
+        assert stored.provision_state == states.INSPECTFAIL
+        assert field in stored.last_error
+        assert "Error:" not in stored.last_error
