@@ -230,7 +230,7 @@ def test_an_instance_that_is_an_iso_boots_without_the_agent(room: Room) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_partition_image_is_deployed_with_its_partitions(room: Room) -> None:
+def test_a_partition_image_is_deployed_onto_volumes_made_before(room: Room) -> None:
     uuid, name = room.enroll(automated_clean=False)
     cluster = room.cluster
     cluster.provision(uuid, "provide")
@@ -240,13 +240,27 @@ def test_a_partition_image_is_deployed_with_its_partitions(room: Room) -> None:
     patch = [{"op": "replace", "path": "/instance_info", "value": info}]
     cluster.send("PATCH", f"/v1/nodes/{uuid}", patch, 200)
 
-    cluster.provision(uuid, "active")
+    apply = {
+        "interface": "raid",
+        "step": "apply_configuration",
+        "args": {"raid_config": {"logical_disks": VOLUMES}},
+        "priority": 90,
+    }
+    cluster.provision(uuid, "active", deploy_steps=[apply])
     node = room.wait(uuid, "active", "deploy failed")
 
     wait_until(lambda: room.machine(name)["software"] == "instance", "the instance runs", 60)
+    assert len(room.machine(name)["volumes"]) == 2
+    assert [disk["raid_level"] for disk in node["raid_config"]["logical_disks"]] == ["1", "5"]
     sizes = {"root_mb": 2048, "swap_mb": 64, "ephemeral_mb": 0}
     assert node["driver_internal_info"]["instance"] == sizes
     assert node["driver_internal_info"]["is_whole_disk_image"] is False
+
+    delete = {"interface": "raid", "step": "delete_configuration"}
+    cluster.provision(uuid, "service", service_steps=[delete])
+    node = room.wait(uuid, "active", "service failed")
+    assert node["raid_config"] == {}
+    assert room.machine(name)["volumes"] == []
 
 
 @pytest.mark.timeout(300)
