@@ -63,6 +63,14 @@ def test_the_table_of_the_product_is_the_one_of_the_specification():
     assert len(LEGAL) == 93
 
 
+SETS = tablekit.load("provision_state_sets")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_named_sets_are_those_of_the_specification(name):
+    assert getattr(states, name) == set(SETS[name])
+
+
 @pytest.mark.parametrize(("state", "event"), LEGAL)
 def test_a_legal_event_leads_where_the_table_says(table, state, event):
     world, new = table.world, TABLE[state]["events"][event]
