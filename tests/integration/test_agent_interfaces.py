@@ -320,3 +320,15 @@ def test_an_instance_is_rescued_and_comes_back(room: Room) -> None:
     cluster.provision(uuid, "unrescue")
     room.wait(uuid, "active", "unrescue failed")
     wait_until(lambda: room.machine(name)["software"] == "instance", "the instance runs again", 60)
+
+    # A rescue ramdisk that never calls: given up, and the instance is still there.
+    room.sandbox.faults(name, agent_silent=True)
+    cluster.provision(uuid, "rescue", rescue_password="open sesame")
+    cluster.wait_state(uuid, "rescue wait")
+    cluster.provision(uuid, "abort")
+    node = cluster.wait_state(uuid, "rescue failed")
+    assert "rescue_password" not in node["instance_info"]
+    assert not room.machine(name)["media"]["Cd"]["inserted"]
+    cluster.provision(uuid, "unrescue")
+    room.wait(uuid, "active", "unrescue failed")
+    wait_until(lambda: room.machine(name)["software"] == "instance", "the instance runs again", 60)

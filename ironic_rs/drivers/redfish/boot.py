@@ -72,8 +72,12 @@ class RedfishVirtualMediaBoot(BootInterface):
         mode = ramdisk.mode(node)
         if option == "ramdisk":
             self._check_instance(node)
-        if not ramdisk.needs_agent(node, mode):
-            return
+        if ramdisk.needs_agent(node, mode):
+            self._check_ramdisk(node, mode)
+
+    @staticmethod
+    def _check_ramdisk(node: models.Node, mode: str) -> None:
+        """Check what the ISO of the ramdisk is made of."""
         prebuilt = ramdisk.iso(node, mode)
         if prebuilt is None:
             boot_media.kernel_and_ramdisk(node, mode)
@@ -110,13 +114,12 @@ class RedfishVirtualMediaBoot(BootInterface):
         boot_media.base_url(node)
 
     def validate_rescue(self, task: Task) -> None:
-        node = task.node
-        parse_driver_info(node)
-        if ramdisk.iso(node, ramdisk.RESCUE) is None:
-            boot_media.kernel_and_ramdisk(node, ramdisk.RESCUE)
+        parse_driver_info(task.node)
+        self._check_ramdisk(task.node, ramdisk.RESCUE)
 
     def validate_inspection(self, task: Task) -> None:
         parse_driver_info(task.node)
+        self._check_ramdisk(task.node, ramdisk.DEPLOY)
 
     @require_exclusive_lock
     def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str | None]) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ironic_rs.conf import CONF
-from ironic_rs.db import inspection_rules, inventory, session
+from ironic_rs.db import inspection_rules, inventory, ports, session
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.agent.inspect import AgentInspect
 
@@ -322,3 +322,25 @@ def test_a_strange_inventory_ends_well_or_with_the_name_of_the_field(world, chan
         assert stored.provision_state == states.INSPECTFAIL
         assert field in stored.last_error
         assert "Error:" not in stored.last_error
+
+
+@pytest.mark.parametrize("error", [None, "no disks"])
+def test_a_discovered_machine_keeps_its_state_and_its_power(world, error):
+    CONF.set_override("enabled", True, group="auto_discovery")
+    world.kit.interfaces["inspect"] = AgentInspect()
+    world.kit.interfaces["inspect"].kit = world.kit
+    switched = []
+    world.driver.power.set_power_state = lambda *args, **kwargs: switched.append(args)
+    node = world.node(states.ENROLL)
+    data = {"error": error}
+    world.call("continue_inspection", node, inventory=dict(GOOD), plugin_data=data)
+    stored = world.read(node)
+    assert stored.provision_state == states.ENROLL
+    assert switched == []
+    assert stored.reservation is None
+    if error:
+        assert error in stored.last_error
+    else:
+        assert stored.properties["cpu_arch"] == "x86_64"
+        assert [port.address for port in ports.of_node(stored.id)] == ["52:54:00:00:00:01"]
+        assert inventory.get(stored.id).inventory_data == GOOD

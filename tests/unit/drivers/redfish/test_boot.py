@@ -272,6 +272,11 @@ class TestValidate:
         boot.validate_rescue(task)
         assert bmc.requests == []
 
+    def test_an_inspection_needs_what_a_deployment_boots(self, task, boot, config):
+        config("conductor", deploy_kernel=None)
+        with pytest.raises(errors.MissingParameterValue, match="deploy_kernel"):
+            boot.validate_inspection(task)
+
     def test_a_rescue_needs_a_ramdisk_of_its_own(self, task, boot):
         with pytest.raises(errors.MissingParameterValue, match="rescue_kernel"):
             boot.validate_rescue(task)
