@@ -13,7 +13,7 @@ from ironic_rs.conductor.advice import advised
 from ironic_rs.conductor.flows import console
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
 from ironic_rs.db import nodes as db_nodes
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, states, steps
 from ironic_rs.rpc.context import admin_context
 
 if TYPE_CHECKING:
@@ -35,13 +35,25 @@ def kept_target(node: models.Node) -> str | None:
     return states.MANAGEABLE if manual and node.provision_state in _CLEANING else None
 
 
-def fail_transient(task: Task, text: str, event_type: str) -> bool:
+def forget_step(node: models.Node) -> None:
+    """Forget the step that a lost worker was running (not saved): its flow is over."""
+    for kind in steps.KINDS.values():
+        if node.provision_state in (kind.running, kind.failed):
+            setattr(node, kind.field, {})
+            node.driver_internal_info.pop(kind.index_key, None)
+            steps.wipe_flags(node)
+
+
+def fail_transient(
+    task: Task, text: str, event_type: str, *, clean_up_follows: bool = False
+) -> bool:
     """Fail a node that rests in a transient state without a worker.
 
     Needs the exclusive lock.  A pending power action is aborted as well.
 
     :param text: why; recorded in the history and as ``last_error``.
     :param event_type: history type.
+    :param clean_up_follows: an error handler comes next, which needs the running step.
     :returns: False when there was nothing to do.
     """
     node = task.node
@@ -54,6 +66,8 @@ def fail_transient(task: Task, text: str, event_type: str) -> bool:
         node.power_state = None
         node.target_power_state = None
     task.history(advised(node, text), event_type)
+    if stuck and not clean_up_follows:
+        forget_step(node)
     if stuck:
         task.event("fail", target_state=kept_target(node), last_error=node.last_error)
     else:

@@ -151,8 +151,18 @@ VERIFY_INTERFACE_PRIORITY: Mapping[str, int] = {
 RESERVED = ("power_on", "power_off", "reboot", "hold", "wait")
 
 
+_KIND_OF_STATE = {
+    state: kind
+    for kind in KINDS.values()
+    for state in (kind.running, kind.wait, kind.hold, kind.failed)
+}
+
+
 def kind_of(node: StepNode) -> StepKind:
     """Return the kind of the step that runs on the node (deploy if none does)."""
+    known = _KIND_OF_STATE.get(node.provision_state)
+    if known is not None:
+        return known
     if node.clean_step:
         return CLEAN
     if node.service_step:

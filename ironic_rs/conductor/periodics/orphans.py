@@ -125,12 +125,15 @@ def _settle(task: Task, reason: str) -> None:
         else "Pending power operation"
     )
     message = f"{what} was aborted: {reason}."
-    if not recovery.fail_transient(task, message, "takeover"):
+    cleaning = node.provision_state == states.CLEANING
+    if not recovery.fail_transient(task, message, "takeover", clean_up_follows=cleaning):
         return
     if task.node.provision_state == states.CLEANFAIL:
         try:
             task.load_driver()
         except errors.IronicError as exc:
             LOG.error("Node %s: no clean-up without its driver: %s", node.uuid, exc)
+            recovery.forget_step(task.node)
+            task.save()
             return
         failures.cleaning_error_handler(task, message, set_fail_state=False)

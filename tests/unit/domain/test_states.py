@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, states, steps
 
 
 def test_there_are_30_states_and_93_transitions():
@@ -41,3 +43,12 @@ def test_a_stable_state_has_no_target():
 def test_an_unstable_target_is_refused():
     with pytest.raises(errors.InvalidState, match="not a stable"):
         states.advance("manageable", None, "clean", "clean wait")
+
+
+@pytest.mark.parametrize("kind", steps.KINDS.values(), ids=list(steps.KINDS))
+def test_the_state_tells_whose_step_runs_whatever_an_earlier_flow_left(kind):
+    left = {k.field: {"interface": "raid", "step": "old"} for k in steps.KINDS.values()}
+    for state in (kind.running, kind.wait, kind.hold, kind.failed):
+        node = SimpleNamespace(uuid="u", provision_state=state, driver_internal_info={}, **left)
+        assert steps.kind_of(node) is kind
+        assert steps.wait_state(node) == kind.wait

@@ -14,7 +14,7 @@ from ironic_rs.conductor.periodics.orphans import OrphanCheck
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.db import conductors, history, models, nodes, session
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, states, steps
 from ironic_rs.rpc.context import admin_context
 
 MakeNode = Callable[..., models.Node]
@@ -297,3 +297,47 @@ class TestStart:
         mine = {row["uuid"] for row in first.ring.owned("cond-a", rows)}
         assert failed == mine
         assert 0 < len(failed) < 20
+
+
+STEP = {"interface": "raid", "step": "a"}
+RUNNING = {kind.running: kind for kind in steps.KINDS.values()}
+
+
+class TestRunningStep:
+    """The step that died with its conductor is over: no later flow takes it for its own."""
+
+    def _interrupted(self, make_node: MakeNode, state: str, **values: Any) -> models.Node:
+        kind = RUNNING[state]
+        info = {kind.steps_key: [STEP], kind.index_key: 0, kind.reboot_flag: True}
+        return make_node(state, driver_internal_info=info, **{kind.field: STEP}, **values)
+
+    def _check(self, node: models.Node, kind: steps.StepKind) -> None:
+        after = stored(node)
+        assert after.provision_state == kind.failed
+        assert getattr(after, kind.field) == {}
+        left = after.driver_internal_info
+        assert kind.index_key not in left
+        assert kind.reboot_flag not in left
+
+    @pytest.mark.parametrize("state", RUNNING)
+    def test_at_start(self, conductor: Conductor, make_node: MakeNode, state: str) -> None:
+        node = self._interrupted(make_node, state)
+        recovery.fail_stuck_at_start(conductor)
+        self._check(node, RUNNING[state])
+
+    @pytest.mark.parametrize("state", RUNNING)
+    @pytest.mark.parametrize("driver", ["fake-hardware", "of-another-conductor"])
+    def test_after_a_take_over(
+        self, conductor: Conductor, make_node: MakeNode, state: str, driver: str
+    ) -> None:
+        node = self._interrupted(make_node, state, reservation=conductor.host, driver=driver)
+        orphans.adopt_own_locks(conductor)
+        self._check(node, RUNNING[state])
+
+    def test_a_machine_in_the_middle_of_a_clean_step_goes_into_maintenance(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        node = self._interrupted(make_node, states.CLEANING, reservation=conductor.host)
+        orphans.adopt_own_locks(conductor)
+        after = stored(node)
+        assert (after.maintenance, after.fault) == (True, states.FAULT_CLEAN)

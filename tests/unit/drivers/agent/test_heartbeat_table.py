@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_rs.conf import CONF
 from ironic_rs.domain import states
 from ironic_rs.drivers.agent.custom import CustomAgentDeploy
 from tests.unit.drivers import kit
@@ -49,9 +48,9 @@ def test_a_heartbeat_counts_where_an_agent_is_waited_for(agent, state):
 
 @pytest.mark.parametrize("state", states.STATES)
 @pytest.mark.parametrize("by", ["option", "node"])
-def test_with_fast_track_it_counts_wherever_the_agent_may_be_of_use(agent, state, by):
+def test_with_fast_track_it_counts_wherever_the_agent_may_be_of_use(agent, config, state, by):
     if by == "option":
-        CONF.set_override("fast_track", True, "deploy")
+        config("deploy", fast_track=True)
     info = {"fast_track": "true"} if by == "node" else {}
     task = beat(agent, state, driver_info=info)
     assert is_recorded(task) == (state in WITH_FAST_TRACK or state not in SERVICING)
@@ -65,8 +64,8 @@ def test_after_an_error_fast_track_is_off_but_for_nodes_at_rest(agent, state):
 
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("state", sorted(ALLOWED))
-def test_in_maintenance_a_waiting_flow_is_left_alone_or_aborted(agent, state, allowed):
-    CONF.set_override("allow_provisioning_in_maintenance", allowed, "conductor")
+def test_in_maintenance_a_waiting_flow_is_left_alone_or_aborted(agent, config, state, allowed):
+    config("conductor", allow_provisioning_in_maintenance=allowed)
     task = beat(agent, state, maintenance=True)
     assert is_recorded(task)
     assert agent.requests == []
