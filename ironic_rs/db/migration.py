@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from alembic.autogenerate.api import AutogenContext
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection
 
 from alembic import command
@@ -110,6 +111,11 @@ def _recorded(connection: Connection, table: str) -> str | None:
     return connection.execute(sa.select(versions.c.version_num)).scalar()
 
 
+def _is_known(revision: str) -> bool:
+    known = ScriptDirectory(str(directory())).walk_revisions()
+    return any(script.revision == revision for script in known)
+
+
 def head() -> str:
     """The newest revision of this release."""
     found = ScriptDirectory(str(directory())).get_current_head()
@@ -159,13 +165,24 @@ def upgrade(revision: str = "head") -> None:
 
     Safe to run again after an interruption, and by two at a time.
 
-    :raises SchemaRefused: not ours, and not to be adopted.
+    :raises SchemaRefused: not ours, and not to be adopted; of a newer release; or there
+        is no such revision.
     """
     with _alone() as connection:
         config = _config(connection)
-        if _recorded(connection, VERSION_TABLE) is None and _check_adoptable(connection):
+        recorded = _recorded(connection, VERSION_TABLE)
+        if recorded is None and _check_adoptable(connection):
             command.stamp(config, ADOPTED)
-        command.upgrade(config, revision)
+        elif recorded is not None and not _is_known(recorded):
+            raise SchemaRefused(
+                reason=f"The database is at schema revision {recorded}, which this release does "
+                f"not know (its own is {head()}): it is of a newer release. Use the commands of "
+                "that release."
+            )
+        try:
+            command.upgrade(config, revision)
+        except CommandError as exc:
+            raise SchemaRefused(reason=f"Revision {revision}: {exc}.") from exc
 
 
 def create_schema() -> None:

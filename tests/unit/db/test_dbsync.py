@@ -89,6 +89,24 @@ def test_an_older_upstream_database_is_refused_with_1_and_the_way_out(run):
     assert "Traceback" not in err
 
 
+def test_a_database_of_a_newer_release_is_refused_with_its_revision(run):
+    run("upgrade")
+    change(run.url, f"UPDATE {migration.VERSION_TABLE} SET version_num = '9999'")
+    code, out, err = run("upgrade")
+    assert (code, out) == (1, "")
+    assert "9999" in err
+    assert "newer release" in err
+    assert "Traceback" not in err
+    assert run("version")[:2] == (0, "9999\n")
+
+
+def test_a_revision_that_is_not_there_is_refused(run):
+    code, _, err = run("upgrade", "--revision", "nosuch")
+    assert code == 1
+    assert "nosuch" in err
+    assert "Traceback" not in err
+
+
 def test_an_upstream_database_is_adopted(run):
     with configured(run.url):
         create_upstream()
