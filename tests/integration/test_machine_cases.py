@@ -1,4 +1,4 @@
-"""Cases of operators on simulated machines: K03/25, K05/40, K05/42, K05/43 and K12/86.
+"""Cases of operators on simulated machines: K03/21, K03/25, K05/40, K05/42, K05/43 and K12/86.
 
 One process with SQLite, and BMCs and agents that speak over the network and fail on
 demand (field-cases.md).
@@ -166,6 +166,39 @@ def test_42_a_lost_bmc_is_a_fault_until_it_is_back(
     well = cluster.node(uuid)
     assert (well["fault"], well["maintenance_reason"], well["last_error"]) == (None, None, None)
     assert well["power_state"] in ("power on", "power off")
+
+
+# K03/21: kill during a power operation
+
+
+def test_21_a_kill_during_a_power_operation_leaves_nothing_pending(
+    cluster: Cluster, sandbox: Sandbox, machine: dict[str, Any]
+) -> None:
+    uuid = adopted(cluster, sandbox, machine)
+    power(cluster, uuid, "power off")
+    # The BMC answers 204, and nothing ever switches.
+    sandbox.faults(machine["name"], power_stuck=True)
+    cluster.send("PUT", f"/v1/nodes/{uuid}/states/power", {"target": "power on"}, expect=202)
+    wait_until(
+        lambda: (
+            any("Reset" in path for path in requests_of(sandbox, machine))
+            and cluster.node(uuid)["reservation"] is not None
+        ),
+        "the BMC was asked",
+    )
+    cluster.processes["all-in-one"].kill()
+    cluster.start_all_in_one()
+    wait_until(lambda: cluster.node(uuid)["reservation"] is None, "the lock is free", 60)
+    node = cluster.node(uuid)
+    assert node["target_power_state"] is None
+    events = cluster.get(f"/v1/nodes/{uuid}/history", detail=True)["history"]
+    told = [node["last_error"] or "", *(event["event"] for event in events)]
+    assert any("abort" in text and "restart" in text for text in told), told
+    change = [{"op": "add", "path": "/extra/a", "value": 1}]
+    wait_until(
+        lambda: cluster.send("PATCH", f"/v1/nodes/{uuid}", change).status_code == 200,
+        "the node can be changed",
+    )
 
 
 # K03/25: adoption with no database

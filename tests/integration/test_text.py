@@ -29,7 +29,7 @@ __all__ = ["empty_database"]
 
 EMOJI = "\N{GRINNING FACE}"
 #: Texts that are kept as they are wherever text is free.
-FREE = ["x", "ünï", EMOJI, "a b", " ahead", "behind ", "%_'\"\\", "Ä", "ß", "\u200b", "tab\there"]
+FREE = [f"ünï ß {EMOJI}", " ahead", "behind ", "%_'\"\\ \u200b"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "mariadb", "postgresql"])
