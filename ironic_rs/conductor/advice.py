@@ -13,6 +13,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.domain import states
 
 if TYPE_CHECKING:
+    from ironic_rs.conductor.task import Task
     from ironic_rs.db import models
 
 #: Failed state -> what users may do there, as the verbs of the API.
@@ -36,20 +37,38 @@ def _failed_state(state: str) -> str:
     return states.STATES[state].events.get("fail", state)
 
 
-def advised(node: models.Node, text: str) -> str:
-    """Return the text of an error with what to do next, cut to what ``last_error`` may hold.
-
-    :param node: in the failed state, or in the one that is about to fail.
-    """
+def _advice(node: models.Node) -> str:
     state = _failed_state(node.provision_state)
     verbs = NEXT.get(state)
     if verbs is None or (state == states.ENROLL and node.provision_state == state):
-        return text
+        return ""
     free = "take it out of maintenance, then " if node.maintenance else ""
-    advice = f" Next: mend the cause, {free}{verbs}."
-    if text.endswith(advice):
-        return text
+    return f" Next: mend the cause, {free}{verbs}."
+
+
+def advised(node: models.Node, text: str, *, room: int | None = None) -> str:
+    """Return the text of an error with what to do next.
+
+    :param node: in the failed state, or in the one that is about to fail.
+    :param room: most characters; the text is cut, not the advice.  None: no limit.
+    """
+    advice = _advice(node)
+    if not advice or text.endswith(advice):
+        return text if room is None else text[:room]
     if not text.endswith("."):
         text = f"{text}."
-    room = CONF.log_in_db_max_size - len(advice)
-    return f"{text[:room].rstrip()}{advice}" if room > 0 else text
+    if room is not None:
+        text = text[: max(room - len(advice), 0)].rstrip()
+        advice = advice[:room]
+    return f"{text}{advice}"
+
+
+def last_error(node: models.Node, text: str) -> str:
+    """Return the text with what to do next, as ``last_error`` may hold it."""
+    return advised(node, text, room=CONF.log_in_db_max_size)
+
+
+def tell(task: Task, text: str, event_type: str) -> None:
+    """Record why a flow fails, and what to do next: in full in the history (not saved)."""
+    task.history(advised(task.node, text), event_type)
+    task.node.last_error = last_error(task.node, text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from oslo_log import log
 
 from ironic_rs.conductor import history
-from ironic_rs.conductor.advice import advised
+from ironic_rs.conductor.advice import last_error, tell
 from ironic_rs.conductor.flows import power
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import events
@@ -57,11 +57,6 @@ def attempt(task: Task, what: str, action: Callable[[Task], object]) -> str | No
 def _and_then(message: str, problem: str) -> str:
     """Append what went wrong after a failure: the first error is never replaced."""
     return f"{message.removesuffix('.')}. Afterwards: {problem.removesuffix('.')}."
-
-
-def tell(task: Task, message: str, event_type: str) -> None:
-    """Record why a flow fails, and what to do next (not saved)."""
-    task.history(advised(task.node, message), event_type)
 
 
 def fail(task: Task, kind: StepKind | None = None) -> None:
@@ -109,7 +104,7 @@ def deploying_error_handler(task: Task, message: str, *, clean_up: bool = True) 
             message = _and_then(message, problem)
             tell(task, message, "deploying")
         # A power action of the clean-up forgets what went wrong before it.
-        task.node.last_error = advised(task.node, message)
+        task.node.last_error = last_error(task.node, message)
     elif CONF.conductor.clear_image_cache_on_deploy_failure:
         remove = getattr(task.driver.deploy, "remove_cached_images", None)
         if remove is not None:
@@ -136,7 +131,7 @@ def set_failed_state(task: Task, message: str, *, logs: bool = True) -> None:
 
 def _restore_error(task: Task, message: str) -> None:
     """Make ``message`` the last error again, if clean-up has written another one."""
-    text = advised(task.node, message)
+    text = last_error(task.node, message)
     if task.node.last_error != text:
         task.node.last_error = text
         task.save()
@@ -213,7 +208,7 @@ def _end_of_step_flow(task: Task, kind: StepKind, message: str, *, set_fail_stat
     )
     if off:
         attempt(task, f"power off after the failed {kind.label}", _power_off)
-        task.node.last_error = advised(task.node, message)
+        task.node.last_error = last_error(task.node, message)
     attempt(task, "restore the deploy interface", lambda t: t.driver.deploy.restore_interface(t))
     if set_fail_state and task.node.provision_state != kind.failed:
         fail(task, kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ironic_rs.conductor.advice import advised
+from ironic_rs.conductor.advice import tell
 from ironic_rs.conductor.flows import console
 from ironic_rs.conductor.periodics.framework import for_each, my_rows
 from ironic_rs.db import nodes as db_nodes
@@ -65,7 +65,7 @@ def fail_transient(
         # finds then, and undoes nothing.
         node.power_state = None
         node.target_power_state = None
-    task.history(advised(node, text), event_type)
+    tell(task, text, event_type)
     if stuck and not clean_up_follows:
         forget_step(node)
     if stuck:

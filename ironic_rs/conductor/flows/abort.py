@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures, history
+from ironic_rs.conductor import advice, failures, history
 from ironic_rs.conductor.flows import power
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.domain import errors, states, steps
@@ -130,7 +130,7 @@ def do_node_rescue_abort(task: Task) -> None:
     except Exception as exc:
         LOG.exception("Node %s: could not clean up an aborted rescue", node.uuid)
         node = task.node
-        failures.tell(
+        advice.tell(
             task, f"Failed to clean up after the aborted rescue: {errors.reason(exc)}", "rescue"
         )
         if not node.maintenance:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures, healing
+from ironic_rs.conductor import advice, failures, healing
 from ironic_rs.domain import errors, secrets, states, steps
 
 if TYPE_CHECKING:
@@ -84,5 +84,5 @@ def _failed(task: Task, what: str, exc: Exception) -> None:
     known = isinstance(exc, errors.IronicError)
     LOG.error("Node %s: %s failed: %s", task.node.uuid, what, exc, exc_info=not known)
     reason = errors.reason(exc)
-    failures.tell(task, f"Failed to {what} node {task.node.uuid}: {reason}", "rescue")
+    advice.tell(task, f"Failed to {what} node {task.node.uuid}: {reason}", "rescue")
     failures.fail(task)

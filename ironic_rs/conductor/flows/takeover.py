@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import advice, failures
 from ironic_rs.conductor.flows import console, image_type
 from ironic_rs.domain import capabilities, errors
 
@@ -52,7 +52,7 @@ def do_adoption(task: Task) -> None:
         )
         # Nobody has spoken to its BMC successfully: its power state is unknown.
         task.node.power_state = None
-        failures.tell(task, f"Failed to adopt node {task.node.uuid}: {reason}", "adoption")
+        advice.tell(task, f"Failed to adopt node {task.node.uuid}: {reason}", "adoption")
         failures.fail(task)
         return
     task.event("done")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import advice, failures
 from ironic_rs.conductor.flows import clean, runbooks
 from ironic_rs.conductor.flows.fast_track import keep_agent
 from ironic_rs.conductor.steps import collect
@@ -47,7 +47,7 @@ def do_node_tear_down(task: Task, previous_state: str) -> None:
         known = isinstance(exc, errors.IronicError)
         LOG.error("Node %s: tear down failed: %s", task.node.uuid, exc, exc_info=not known)
         reason = errors.reason(exc)
-        failures.tell(task, f"Failed to tear down node {task.node.uuid}: {reason}", "unprovision")
+        advice.tell(task, f"Failed to tear down node {task.node.uuid}: {reason}", "unprovision")
         failures.fail(task)
         return
     _forget_instance(task)

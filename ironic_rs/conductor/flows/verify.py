@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log
 
-from ironic_rs.conductor import failures
+from ironic_rs.conductor import advice, failures
 from ironic_rs.conductor.flows import cache, power
 from ironic_rs.conductor.steps import collect
 from ironic_rs.domain import errors, steps
@@ -38,7 +38,7 @@ def do_node_verify(task: Task) -> None:
             exc,
             exc_info=not isinstance(exc, errors.IronicError),
         )
-        failures.tell(task, f"Failed to verify node {node.uuid}: {errors.reason(exc)}", "verify")
+        advice.tell(task, f"Failed to verify node {node.uuid}: {errors.reason(exc)}", "verify")
         failures.fail(task)
         return
     cache.update(task)

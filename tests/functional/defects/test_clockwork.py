@@ -197,7 +197,7 @@ def test_w36_an_update_that_a_driver_polls_fails_the_flow_that_asked_for_it(
 
     node = site.shown(uuid)
     assert node["provision_state"] == data.failed
-    assert node["last_error"].startswith("the update failed")
+    assert node["last_error"].startswith("the update failed. Next: ")
     assert node["fault"] == {"clean": "clean failure", "service": "service failure"}.get(kind)
     assert handled == ([kind] if kind != "deploy" else [])
 
