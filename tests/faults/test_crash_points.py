@@ -131,6 +131,18 @@ def test_the_same_conductor_recovers_a_fake_machine_when_it_is_back_from(
     check(answer, f"{flow}, started again")
 
 
+@pytest.mark.parametrize("number", range(len(FLOWS)), ids=list(FLOWS))
+def test_a_conductor_that_was_frozen_too_long_leaves_alone_what_was_recovered_from(
+    lab: LabProcess, check: Check, number: int
+) -> None:
+    stride = 1 if NIGHTLY else 12
+    flow = list(FLOWS)[number]
+
+    answer = lab.ask(flow=flow, mode="frozen", stride=stride, offset=number % min(stride, 4))
+
+    check(answer, f"{flow}, frozen")
+
+
 @pytest.mark.parametrize("flow", TWICE)
 def test_a_third_conductor_recovers_when_the_second_dies_in_its_recovery_from(
     lab: LabProcess, check: Check, flow: str

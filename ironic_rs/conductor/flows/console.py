@@ -47,6 +47,7 @@ def restart(task: Task, event_type: str) -> None:
     if not task.node.console_enabled:
         return
     try:
+        task.check_lock()
         with task.conductor.news.console(task, "console_restore"):
             task.driver.console.start_console(task)
     except errors.LockLost:

@@ -47,6 +47,7 @@ def continue_node_rescue(task: Task) -> None:
     task.event("resume")
     try:
         task.driver.rescue.clean_up(task)
+        task.check_lock()
         task.driver.network.configure_tenant_networks(task)
     except errors.LockLost:
         raise

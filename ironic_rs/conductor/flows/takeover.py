@@ -25,8 +25,11 @@ def do_takeover(task: Task) -> None:
     :raises IronicError: the driver could not; the caller records it.
     """
     LOG.info("Node %s is taken over", task.node.uuid)
+    # Nothing is saved between these, so that nothing else would notice a lost lock.
     task.driver.deploy.switch_interface(task)
+    task.check_lock()
     task.driver.deploy.prepare(task)
+    task.check_lock()
     task.driver.deploy.take_over(task)
     console.restart(task, "takeover")
     task.node.conductor_affinity = task.conductor.conductor_id

@@ -67,16 +67,20 @@ def _end_flows(node: models.Node) -> None:
 
 
 def _take_off(task: Task, previous_state: str) -> None:
+    # Nothing is saved between most of these, so that nothing else would notice a lost lock.
     if previous_state in states.RESCUE_CLEANUP_ON_TEARDOWN:
         task.driver.rescue.clean_up(task)
     if task.node.console_enabled:
         # Wanted again for the next instance: console_enabled stays.
         with task.conductor.news.console(task, "console_stop"):
             task.driver.console.stop_console(task)
+    task.check_lock()
     task.driver.deploy.switch_interface(task)
     task.driver.deploy.clean_up(task)
+    task.check_lock()
     task.driver.deploy.tear_down(task)
     for vif in task.driver.network.vif_list(task):
+        task.check_lock()
         try:
             task.driver.network.vif_detach(task, vif["id"])
         except (errors.VifNotAttached, errors.NetworkError) as exc:

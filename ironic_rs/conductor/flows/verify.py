@@ -28,6 +28,8 @@ def do_node_verify(task: Task) -> None:
         power_state = power.real_power_state(task)
         # Steps may change the machine: never without working credentials (W47).
         for step in collect.verify_steps(task):
+            # Nothing is saved between the steps that would notice a lost lock.
+            task.check_lock()
             _run_step(task, step)
     except errors.LockLost:
         raise

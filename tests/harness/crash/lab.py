@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conf import CONF
 from ironic_rs.db import migration, session
 from ironic_rs.drivers.base import INTERFACE_TYPES
@@ -33,9 +34,10 @@ from tests.harness.crash.points import Points, hook_database, hook_http
 from tests.harness.crash.site import Site
 from tests.harness.servers import free_port
 
-VICTIM, SURVIVOR, THIRD = "victim", "survivor", "third"
+VICTIM, SURVIVOR, THIRD, FROZEN = "victim", "survivor", "third", "frozen"
 #: Who is dead, by who recovers.
 _DEAD = {VICTIM: (), SURVIVOR: (VICTIM,), THIRD: (VICTIM, SURVIVOR)}
+_IN_TRANSACTION = tuple(f"before {verb} " for verb in ("insert", "update", "delete"))
 #: Longest life of a child in seconds.
 _LIFE = 300
 
@@ -59,6 +61,11 @@ def live(life: Callable[[], Any], result: Path) -> int:
 
     What the function returns, or its error, is left in ``result`` as JSON.
     """
+    return os.waitpid(begin(life, result), 0)[1]
+
+
+def begin(life: Callable[[], Any], result: Path) -> int:
+    """Begin what :func:`live` does; return the process id of the child."""
     pid = os.fork()
     if pid == 0:
         signal.alarm(_LIFE)
@@ -70,7 +77,7 @@ def live(life: Callable[[], Any], result: Path) -> int:
             result.write_text(json.dumps(answer, default=str))
         finally:
             os._exit(0)
-    return os.waitpid(pid, 0)[1]
+    return pid
 
 
 def outcome(result: Path) -> Any:
@@ -82,6 +89,15 @@ def outcome(result: Path) -> Any:
     if "error" in answer:
         raise AssertionError(answer["error"])
     return answer["value"]
+
+
+def _count_time_from(site: Site, thawed: Path) -> None:
+    """Let the frozen time be long for the conductor: it looks at the clock when it thaws."""
+    site.conductor.fence = SelfFence(
+        lambda: CONF.conductor.heartbeat_timeout,
+        lambda: time.monotonic() + (86400 if thawed.exists() else 0),
+    )
+    site.conductor.fence.beat(site.conductor.fence.now())
 
 
 def _create_schema() -> None:
@@ -149,10 +165,14 @@ class Lab:
         finally:
             self._end_machine()
 
-    def _victim(self, flow: Flow, place: Path, target: int | None) -> Any:
-        points = Points(place / "trace", target)
+    def _victim(
+        self, flow: Flow, place: Path, target: int | None, end: signal.Signals = signal.SIGKILL
+    ) -> Any:
+        points = Points(place / "trace", target, end)
         self._hook(points)
         site = self.victim
+        if end == signal.SIGSTOP:
+            _count_time_from(site, place / "thawed")
         site.open(place / "db.sqlite")
         site.serve()
         hook_database(points)
@@ -189,7 +209,8 @@ class Lab:
 
         :param mode: who recovers: ``survivor``, another conductor; ``victim``, the same
             one started again; ``third``, a third one, after the survivor was killed at
-            each point of its recovery.
+            each point of its recovery; ``frozen``: the survivor, and then the victim
+            goes on, which did not die but freeze.
         """
         begun = time.monotonic()
         flow = {**FLOWS, **IN_BAND}[name]
@@ -201,12 +222,21 @@ class Lab:
             live(lambda: self._victim(flow, place, None), place / "result")
             wrong = outcome(place / "result")
             assert not wrong, f"undisturbed, {wrong}"
-            points = len((place / "trace").read_text().splitlines())
+            labels = (place / "trace").read_text().splitlines()
+            points = len(labels)
         found: list[str | None] = []
-        for target in range(offset, points, stride):
+        # SQLite could not be used by others while a transaction is frozen.
+        possible = [
+            number
+            for number, label in enumerate(labels)
+            if mode != FROZEN or not label.startswith(_IN_TRANSACTION)
+        ]
+        for target in possible[offset::stride]:
             with self._place(flow, base, "life") as place:
                 if mode == THIRD:
                     found += self._die_twice(flow, place, target)
+                elif mode == FROZEN:
+                    found.append(self._thaw(flow, place, target))
                 else:
                     found.append(self._die(flow, place, target, mode))
         return {
@@ -238,6 +268,40 @@ class Lab:
         if not self._kill(lambda: self._victim(flow, place, target), place / "result"):
             return None
         return self._judge(flow, place, saviour, f"point {target} ({_last(place / 'trace')})")
+
+    def _thaw(self, flow: Flow, place: Path, target: int) -> str | None:
+        """Freeze at one point, recover, thaw; return what the frozen one does then."""
+
+        def rest() -> Any:
+            site = self.saviours[SURVIVOR]
+            site.open(place / "db.sqlite")
+            site.take_over(_DEAD[SURVIVOR])
+            site.come_to_rest()
+            return [site.dump(), machine.calls()]
+
+        def look() -> Any:
+            self.saviours[SURVIVOR].open(place / "db.sqlite")
+            return [self.saviours[SURVIVOR].dump(), machine.calls()]
+
+        pid = begin(lambda: self._victim(flow, place, target, signal.SIGSTOP), place / "result")
+        try:
+            if not os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]):
+                pid = 0
+                return None
+            live(rest, place / "rested")
+            (place / "thawed").touch()
+        finally:
+            if pid:
+                os.kill(pid, signal.SIGCONT)
+                os.waitpid(pid, 0)
+        live(look, place / "looked")
+        (rows, calls), (rows_now, calls_now) = outcome(place / "rested"), outcome(place / "looked")
+        wrong = [f"it wrote to {name}" for name in rows if rows[name] != rows_now[name]]
+        done = [name for name, number in calls_now.items() if number > calls.get(name, 0)]
+        if len(done) > 1:
+            # What it was about to do when it froze it may do: nothing can hold it up.
+            wrong.append(f"it did {done}")
+        return f"point {target} ({_last(place / 'trace')}): {wrong}" if wrong else ""
 
     def _die_twice(self, flow: Flow, place: Path, target: int) -> list[str | None]:
         """Kill at one point, and then the survivor at each point of its recovery."""

@@ -29,11 +29,15 @@ class Points:
 
     :param trace: file that gets a line for each point; it outlives the process.
     :param target: number of the point to die at, None to live.
+    :param end: signal that the process gets there; SIGSTOP freezes it instead.
     """
 
-    def __init__(self, trace: Path, target: int | None) -> None:
+    def __init__(
+        self, trace: Path, target: int | None, end: signal.Signals = signal.SIGKILL
+    ) -> None:
         self._file = os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._target = target
+        self._end = end
         self._lock = threading.Lock()
         self._passed = 0
         self.armed = False
@@ -44,10 +48,12 @@ class Points:
             return
         with self._lock:
             os.write(self._file, f"{when} {what}\n".encode())
-            if self._passed == self._target:
-                os.kill(os.getpid(), signal.SIGKILL)
-                time.sleep(3600)
             self._passed += 1
+            if self._passed - 1 == self._target:
+                # This very thread gets it: no other may run on meanwhile.
+                signal.pthread_kill(threading.get_ident(), self._end)
+                if self._end == signal.SIGKILL:
+                    time.sleep(3600)
 
     def around(self, what: str, call: Callable[[], Any]) -> Any:
         """Make a call with a point before and one after it."""

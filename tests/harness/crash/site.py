@@ -138,6 +138,17 @@ class Site:
             "history": len(history.select(["id"], {"node_id": node.id})),
         }
 
+    @staticmethod
+    def dump() -> dict[str, list[Any]]:
+        """Return all rows that a conductor writes about its nodes, by table."""
+        rows: dict[str, list[Any]] = {}
+        with session.reader() as connection:
+            for each in models.Base.metadata.sorted_tables:
+                if not each.name.startswith("conductor"):
+                    found = connection.execute(sa.select(each).order_by(*each.primary_key))
+                    rows[each.name] = [[str(value) for value in row] for row in found]
+        return rows
+
     # Recovery
 
     def take_over(self, dead: Collection[str]) -> None:

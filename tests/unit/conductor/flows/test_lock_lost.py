@@ -116,3 +116,35 @@ def test_w10_error_handlers_let_a_lost_lock_through(world, name):
     with world.task(node) as task, pytest.raises(errors.LockLost):
         failures.step_error_handler(task, kind, "first error")
     assert world.read(node).provision_state == kind.wait
+
+
+@pytest.mark.parametrize(
+    ("verb", "state", "first", "then"),
+    [
+        ("manage", states.ENROLL, ("power", "get_power_state"), "a"),
+        ("undeploy", states.ACTIVE, ("deploy", "clean_up"), "deploy.tear_down"),
+        ("adopt", states.MANAGEABLE, ("deploy", "prepare"), "deploy.take_over"),
+    ],
+)
+def test_w42_the_next_call_is_not_made_once_the_lock_is_lost(world, verb, state, first, then):
+    world.kit.offer("verify", "management.a", 10)
+    node = world.node(state)
+    made = []
+    interface, method = first
+    original = getattr(getattr(world.driver, interface), method)
+
+    def losing(task, *args, **kwargs):
+        # As after a long freeze: another conductor has the node.
+        task._lost = errors.LockLost(host="me", node="n", reason="it is held by other")
+        return original(task, *args, **kwargs)
+
+    setattr(getattr(world.driver, interface), method, losing)
+    if "." in then:
+        interface, method = then.split(".")
+        setattr(getattr(world.driver, interface), method, lambda task: made.append(then))
+    if verb in CALLS:
+        name, arguments = CALLS[verb]
+        world.call(name, node, **arguments)
+    else:
+        world.call("do_provisioning_action", node, action=verb)
+    assert (made, world.kit.ran) == ([], [])
