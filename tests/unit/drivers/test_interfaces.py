@@ -368,3 +368,76 @@ def test_raid_configurations_are_checked_and_stored():
     task.node.target_raid_config = {"logical_disks": []}
     with pytest.raises(errors.InvalidParameterValue):
         raid.validate(task)
+
+
+_BOOTS = "ipxe pxe http-ipxe http"
+_DEPLOYS = "autodetect direct ansible ramdisk anaconda bootc custom-agent"
+_COMMON = {"network": "flat neutron ironic-networking noop", "storage": "noop cinder external"}
+#: Hardware type -> interface type -> what fits, best first; other types have their no-op alone.
+HARDWARE: dict[str, dict[str, str]] = {
+    "fake-hardware": _COMMON
+    | {
+        "bios": "fake no-bios",
+        "boot": f"fake {_BOOTS}",
+        "console": "fake no-console fake-graphical",
+        "deploy": f"fake {_DEPLOYS}",
+        "firmware": "fake no-firmware",
+        "inspect": "fake agent no-inspect",
+        "management": "fake",
+        "power": "fake",
+        "raid": "fake no-raid agent",
+        "rescue": "fake no-rescue agent",
+        "storage": "fake noop cinder external",
+        "vendor": "fake no-vendor",
+    },
+    "ipmi": _COMMON
+    | {
+        "bios": "no-bios",
+        "boot": _BOOTS,
+        "console": "ipmitool-socat no-console fake-graphical",
+        "deploy": _DEPLOYS,
+        "firmware": "no-firmware",
+        "inspect": "agent no-inspect",
+        "management": "ipmitool noop",
+        "power": "ipmitool",
+        "raid": "no-raid agent",
+        "rescue": "no-rescue agent",
+        "vendor": "ipmitool no-vendor",
+    },
+    "manual-management": _COMMON
+    | {
+        "bios": "no-bios",
+        "boot": _BOOTS,
+        "console": "no-console fake-graphical",
+        "deploy": f"{_DEPLOYS} noop",
+        "firmware": "no-firmware",
+        "inspect": "agent no-inspect",
+        "management": "noop fake",
+        "power": "agent fake",
+        "raid": "no-raid agent",
+        "rescue": "no-rescue agent",
+        "vendor": "no-vendor",
+    },
+    "redfish": _COMMON
+    | {
+        "bios": "redfish no-bios",
+        "boot": f"{_BOOTS} redfish-virtual-media redfish-https",
+        "console": "redfish-graphical ipmitool-socat no-console fake-graphical",
+        "deploy": _DEPLOYS,
+        "firmware": "redfish no-firmware",
+        "inspect": "redfish agent no-inspect",
+        "management": "redfish noop",
+        "power": "redfish",
+        "raid": "redfish no-raid agent",
+        "rescue": "no-rescue agent",
+        "vendor": "redfish no-vendor",
+    },
+}
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_the_interfaces_of_a_hardware_type_are_the_published_ones_in_their_order(name):
+    (entry,) = metadata.entry_points(group=HARDWARE_GROUP, name=name)
+    hardware = entry.load()()
+    fits = {kind: " ".join(map(str, hardware.supports(kind))) for kind in base.INTERFACE_TYPES}
+    assert fits == HARDWARE[name]
