@@ -94,8 +94,8 @@ OPTS: list[cfg.Opt] = [
             "How many machines are asked for their power at the same time. Default: 32, or "
             "fewer if workers_pool_size has no room for so many; threads are started when they "
             "are needed. With 8, ten thousand machines that answer in 50 ms take more than a "
-            "minute. At most half of them wait for machines that failed to answer or were slow "
-            "the last time."
+            "minute. At most a quarter of them wait for machines that failed to answer or were "
+            "slow the last time, as long as others have not had their turn."
         ),
     ),
     cfg.IntOpt(

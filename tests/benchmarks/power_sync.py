@@ -224,16 +224,21 @@ def cycle(here: Site, wanted: int, interval: int) -> tuple[Seen, Seen]:
     """
     last = [look(here)]
 
-    def begun() -> bool:
-        now = look(here)
+    def idle() -> bool:
+        before, last[0] = last[0], look(here)
         # What a bad one is asked between two questions of ours is taken for another's.
-        if now.asked > last[0].asked + len(here.bad):
-            return True
-        last[0] = now
-        return False
+        return last[0].asked <= before.asked + len(here.bad)
+
+    time.sleep(3)
+    wait_until(idle, "the last cycle is over", timeout=600, interval=3)
+    before = last[0]
+
+    def begun() -> bool:
+        nonlocal before
+        before = last[0]
+        return not idle()
 
     wait_until(begun, "power sync begins", timeout=2 * interval + 60, interval=0.5)
-    before = last[0]
 
     def done() -> Seen | None:
         now = look(here)

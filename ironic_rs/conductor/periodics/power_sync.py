@@ -70,7 +70,7 @@ class _Turns:
     """Whose turn is next in one cycle: (record, whether its BMC has to hurry).
 
     The suspects (those that failed or were slow the last time, or just now) have all
-    their time, but at most half of the workers at a time while others wait.  Those
+    their time, but at most a quarter of the workers at a time while others wait.  Those
     that get no turn within the interval of the power sync come first in the next cycle.
 
     :param asked: nodes that are being asked; each that gets a turn is added.
@@ -83,7 +83,7 @@ class _Turns:
         self._healthy = load_nodes(healthy)
         self._suspects = load_nodes(suspects)
         self._again: deque[models.Node] = deque()
-        self._most = workers // 2
+        self._most = min(max(workers // 4, 1), workers - 1)
         self._asked = asked
         self._unhurried: set[str] = set()
         self._end = time.monotonic() + CONF.conductor.sync_power_state_interval
@@ -128,8 +128,8 @@ class _Turns:
 class PowerSync:
     """One conductor's power sync; remembers failures in a row by node.
 
-    A slow or dead BMC delays only itself: known ones start first, in at most half of
-    the workers, and a cycle does not wait for the last of them to give up.
+    A slow or dead BMC delays only itself: known ones start first, in at most a
+    quarter of the workers, and a cycle does not wait for the last of them to give up.
     """
 
     def __init__(self) -> None:

@@ -375,7 +375,7 @@ class TestSlowBmcs:
         assert conductor.workers.wait(60)
         assert {bmc.reads[uuid] for uuid in slow} == {2}
 
-    def test_known_ones_start_first_and_take_half_of_the_workers_at_most(
+    def test_known_ones_start_first_and_take_a_quarter_of_the_workers_at_most(
         self,
         conductor: Conductor,
         bmc: Bmc,
@@ -388,7 +388,7 @@ class TestSlowBmcs:
         slow = [make_node(states.ACTIVE).uuid for _ in range(5)]
         for uuid in slow:
             bmc.state[uuid] = DEAD
-        conductor.workers.sync_workers = 4
+        conductor.workers.sync_workers = 8
         syncer = PowerSync()
         syncer.run(conductor)
         order: list[str] = []
