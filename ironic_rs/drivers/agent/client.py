@@ -131,6 +131,19 @@ def _keep(key: tuple[Any, ...], made: requests.Session | None = None) -> request
     return session
 
 
+def _is_it(command: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    """Tell whether the agent's newest command of a name is the one that was sent just now.
+
+    One that runs is: an agent runs one at a time, and this node is locked.  One that has
+    ended may be an earlier one, unless it is a step: its parameters hold the node and with
+    it the index of the step, so no two are alike.
+    """
+    if command.get("command_status") == RUNNING:
+        return True
+    sent = json.loads(json.dumps(params))
+    return "step" in sent and command.get("command_params") == sent
+
+
 def error_text(command: Mapping[str, Any]) -> str:
     """Return why a command failed, in the agent's words."""
     error = command.get("command_error")
@@ -264,8 +277,8 @@ class AgentClient:
                 sent = sent or exc.sent
                 # It may have got the command, and only the answer was lost.
                 started = self._last(name)
-                if started is not None and started.get("command_status") == RUNNING:
-                    LOG.info("The agent of node %s runs %s although %s", node.uuid, name, exc)
+                if started is not None and _is_it(started, params):
+                    LOG.info("The agent of node %s got %s although %s", node.uuid, name, exc)
                     return self._accepted(started, name, wait)
                 LOG.warning(
                     "Attempt %d of %d to send %s to the agent of node %s failed: %s",
@@ -291,6 +304,8 @@ class AgentClient:
         return answer
 
     def _accepted(self, started: Command, name: str, wait: bool) -> Command:
+        if started.get("command_status") != RUNNING:
+            return self._checked(started)
         if wait:
             raise errors.AgentInProgress(
                 node=self._node.uuid, command=name, error="it takes longer than expected"

@@ -91,8 +91,11 @@ class AgentServer:
         short = body["name"].rpartition(".")[2]
         answer = self.answers.get(body["name"])
         if answer is not None:
-            return self.did(**{"name": short, **answer(body["params"])})
-        return self.did(short, "SUCCEEDED" if wait else "RUNNING")
+            command = self.did(**{"name": short, **answer(body["params"])})
+        else:
+            command = self.did(short, "SUCCEEDED" if wait else "RUNNING")
+        command["command_params"] = body["params"]
+        return command
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         agent = self

@@ -107,6 +107,27 @@ def test_a_lost_answer_does_not_start_the_command_twice(agent):
     assert len(agent.commands) == 1
 
 
+def test_a_lost_answer_does_not_start_a_step_twice_that_has_ended_meanwhile(agent):
+    agent.answers["clean.execute_clean_step"] = lambda _: {"status": "SUCCEEDED"}
+    agent.hang_up = 1
+    node = node_of(agent)
+    step = {"interface": "deploy", "step": "erase_devices_metadata", "args": {}}
+    command = AgentClient(node).execute_step(steps.CLEAN, step, [])
+    assert command["command_status"] == "SUCCEEDED"
+    assert len(agent.commands) == 1
+
+
+def test_the_same_step_at_another_index_is_sent_again_after_a_lost_connection(agent):
+    agent.answers["clean.execute_clean_step"] = lambda _: {"status": "SUCCEEDED"}
+    node = node_of(agent)
+    step = {"interface": "deploy", "step": "erase_devices_metadata", "args": {}}
+    for index in range(2):
+        node.driver_internal_info["clean_step_index"] = index
+        agent.drop = 1
+        AgentClient(node).execute_step(steps.CLEAN, step, [])
+    assert len(agent.commands) == 2
+
+
 def test_a_waited_for_command_that_still_runs_is_in_progress(agent):
     agent.answers["deploy.get_deploy_steps"] = lambda _: {"status": "RUNNING"}
     agent.hang_up = 1
