@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-STATES = (states.DEPLOYWAIT, states.CLEANWAIT, states.RESCUEWAIT)
-"""States in which a ramdisk is waited for."""
-
 
 def mark() -> NodePeriodic | None:
     """Return which nodes to look at, and how often; None when none is booted again."""
@@ -36,7 +33,7 @@ def mark() -> NodePeriodic | None:
         purpose="retrying PXE boot",
         interval=lambda conf: int(conf.pxe.boot_retry_check_interval),
         filters={
-            "provision_state_in": STATES,
+            "provision_state_in": sorted(states.PXE_BOOT_RETRY),
             "reserved": False,
             "maintenance": False,
             "provisioned_before": timeout,
@@ -63,7 +60,7 @@ def due(node: models.Node) -> bool:
     timeout = CONF.pxe.boot_retry_timeout
     return (
         bool(timeout)
-        and node.provision_state in STATES
+        and node.provision_state in states.PXE_BOOT_RETRY
         and not node.maintenance
         # It has booted: only a running ramdisk gets a token.
         and not info.get("agent_secret_token")

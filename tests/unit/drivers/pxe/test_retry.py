@@ -39,7 +39,7 @@ def test_the_nodes_to_look_at(make, config):
     ((mark, _method),) = make("pxe").driver.boot.periodics()
     assert mark.interval(CONF) == 7
     assert mark.filters == {
-        "provision_state_in": (states.DEPLOYWAIT, states.CLEANWAIT, states.RESCUEWAIT),
+        "provision_state_in": [states.CLEANWAIT, states.RESCUEWAIT, states.DEPLOYWAIT],
         "reserved": False,
         "maintenance": False,
         "provisioned_before": 300,
