@@ -14,11 +14,11 @@ import pytest
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 from ironic_rs.rpc import messaging
-from ironic_rs.rpc.context import RequestContext, admin_context
+from ironic_rs.rpc.context import admin_context
 from ironic_rs.rpc.messaging import MessagingTransport
 from ironic_rs.rpc.registry import Registry
 from tests.harness import servers
-from tests.harness.rpc import HOST, Endpoint, Relay
+from tests.harness.rpc import HOST, Endpoint, Relay, check_calls_casts_and_errors
 
 
 @pytest.fixture(autouse=True)
@@ -70,44 +70,7 @@ def test_calls_casts_and_errors(
 ) -> None:
     client = open_transport(url)
     with serving(open_transport(url), endpoint):
-        value = {"a": [1, None, "é"], "b": {"c": 1.5}}
-        assert client.call(HOST, "echo", {"value": value}, admin_context()) == value
-        assert client.call(HOST, "echo", {}, admin_context(), version="1.5") is None
-
-        context = RequestContext(
-            user_id="u",
-            user_name="name",
-            roles=["admin"],
-            is_public_api=True,
-            request_id="req-1",
-            global_request_id="req-2",
-            auth_token_info={"token": {"a": 1}},
-        )
-        who = client.call(HOST, "who", {}, context)
-        assert who["logged"] == "req-1"
-        for name, sent in context.to_dict().items():
-            assert who[name] == sent, name
-
-        with pytest.raises(errors.NodeLocked, match="locked by host h") as caught:
-            client.call(HOST, "fail", {"foreign": False}, admin_context())
-        assert caught.value.code == 409
-        assert caught.value.details["lock"]["operation"] == "a test"
-        with pytest.raises(errors.IronicError, match="LookupError: a text") as other:
-            client.call(HOST, "fail", {"foreign": True}, admin_context())
-        assert type(other.value) is errors.IronicError
-
-        for hidden in ("hidden", "__init__", "target", "nothing"):
-            with pytest.raises(errors.IronicError, match=hidden) as refused:
-                client.call(HOST, hidden, {}, admin_context())
-            assert refused.value.code == 500
-        with pytest.raises(errors.IronicError, match="Arguments of the RPC method 'echo'"):
-            client.call(HOST, "echo", {"other": 1}, admin_context())
-
-        endpoint.locked = 3
-        client.cast(HOST, "continue_node_clean", {"node_id": "n"}, admin_context())
-        assert endpoint.cast_seen.wait(30)
-        assert endpoint.casts == ["n"]
-        assert endpoint.locked == 0
+        check_calls_casts_and_errors(client, HOST, endpoint)
 
 
 def test_many_calls_at_a_time(

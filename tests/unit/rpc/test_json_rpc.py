@@ -22,13 +22,13 @@ from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 from ironic_rs.rpc import json_client
 from ironic_rs.rpc import transport as rpc_transport
-from ironic_rs.rpc.context import RequestContext, admin_context
+from ironic_rs.rpc.context import admin_context
 from ironic_rs.rpc.json_client import JsonRpcTransport
 from ironic_rs.rpc.json_server import JsonRpcServer
 from ironic_rs.rpc.registry import RPC_VERSION, Registry
 from tests.harness import keystone
 from tests.harness.certificates import certificate
-from tests.harness.rpc import Endpoint, Relay
+from tests.harness.rpc import Endpoint, Relay, check_calls_casts_and_errors
 from tests.harness.servers import HOST, free_port
 
 Serve = Callable[[Endpoint], str]
@@ -90,44 +90,7 @@ def request(method: str = "echo", **more: Any) -> dict[str, Any]:
 def test_calls_casts_and_errors(client: JsonRpcTransport, serve: Serve) -> None:
     endpoint = Endpoint()
     host = serve(endpoint)
-    value = {"a": [1, None, "é"], "b": {"c": 1.5}}
-    assert client.call(host, "echo", {"value": value}, admin_context()) == value
-    assert client.call(host, "echo", {}, admin_context(), version="1.5") is None
-
-    context = RequestContext(
-        user_id="u",
-        user_name="name",
-        roles=["admin"],
-        is_public_api=True,
-        request_id="req-1",
-        global_request_id="req-2",
-        auth_token_info={"token": {"a": 1}},
-    )
-    who = client.call(host, "who", {}, context)
-    assert who["logged"] == "req-1"
-    for name, sent in context.to_dict().items():
-        assert who[name] == sent, name
-
-    with pytest.raises(errors.NodeLocked, match="locked by host h") as caught:
-        client.call(host, "fail", {"foreign": False}, admin_context())
-    assert caught.value.code == 409
-    assert caught.value.details["lock"]["operation"] == "a test"
-    with pytest.raises(errors.IronicError, match="LookupError: a text") as other:
-        client.call(host, "fail", {"foreign": True}, admin_context())
-    assert type(other.value) is errors.IronicError
-
-    for hidden in ("hidden", "__init__", "init_host", "nothing"):
-        with pytest.raises(errors.IronicError, match=hidden) as refused:
-            client.call(host, hidden, {}, admin_context())
-        assert refused.value.code == 500
-    with pytest.raises(errors.IronicError, match="Arguments of the RPC method 'echo'"):
-        client.call(host, "echo", {"other": 1}, admin_context())
-
-    endpoint.locked = 3
-    client.cast(host, "continue_node_clean", {"node_id": "n"}, admin_context())
-    assert endpoint.cast_seen.wait(30)
-    assert endpoint.casts == ["n"]
-    assert endpoint.locked == 0
+    check_calls_casts_and_errors(client, host, endpoint)
 
 
 def test_many_calls_share_kept_connections(
