@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import getpass
 import os
+import random
 import shutil
 import signal
 import socket
@@ -36,11 +37,18 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
+#: Below the ports that systems give to the clients' ends of connections, so that none of
+#: them takes a port between its choice and the start of its server.
+_PORTS = range(10_000, 30_000)
+
+
 def free_port() -> int:
     """Return a TCP port of the loopback that nobody listens on now."""
-    with socket.socket() as sock:
-        sock.bind((HOST, 0))
-        return int(sock.getsockname()[1])
+    for port in random.SystemRandom().sample(_PORTS, 1000):
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind((HOST, port))
+            return port
+    raise AssertionError(f"no free port in {_PORTS}")
 
 
 def listens(port: int, host: str = HOST) -> bool:
