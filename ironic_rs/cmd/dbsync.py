@@ -40,7 +40,7 @@ def _complain(text: str) -> None:
 def check_versions() -> int:
     """OK, or INCOMPATIBLE with the reason on stderr."""
     try:
-        unsupported = online.unsupported_versions()
+        unsupported = online.row_versions().unsupported
     except errors.DatabaseVersionTooOld:
         _complain(
             "The database is too old: its tables have no versions. Upgrade it with the "

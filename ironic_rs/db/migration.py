@@ -111,9 +111,14 @@ def _recorded(connection: Connection, table: str) -> str | None:
     return connection.execute(sa.select(versions.c.version_num)).scalar()
 
 
-def _is_known(revision: str) -> bool:
+def _check_known(recorded: str) -> None:
     known = ScriptDirectory(str(directory())).walk_revisions()
-    return any(script.revision == revision for script in known)
+    if not any(script.revision == recorded for script in known):
+        raise SchemaRefused(
+            reason=f"The database is at schema revision {recorded}, which this release does "
+            f"not know (its own is {head()}): it is of a newer release. Use the commands of "
+            "that release."
+        )
 
 
 def head() -> str:
@@ -127,6 +132,11 @@ def version() -> str | None:
     """Revision recorded in the database; None for one of no version of ours."""
     with session.reader() as connection:
         return _recorded(connection, VERSION_TABLE)
+
+
+def _missing_tables(connection: Connection) -> list[str]:
+    present = set(sa.inspect(connection).get_table_names())
+    return sorted(set(models.Base.metadata.tables) - present)
 
 
 def _check_adoptable(connection: Connection) -> bool:
@@ -151,13 +161,48 @@ def _check_adoptable(connection: Connection) -> bool:
             "with the old release first: install Ironic 39.0 and run its 'ironic-dbsync "
             "upgrade' and 'ironic-dbsync online_data_migrations', then run this command again."
         )
-    missing = set(models.Base.metadata.tables) - tables
-    if missing:
+    if missing := _missing_tables(connection):
         raise SchemaRefused(
-            reason=f"The upstream database lacks the tables {', '.join(sorted(missing))}, which "
+            reason=f"The upstream database lacks the tables {', '.join(missing)}, which "
             f"its recorded revision {UPSTREAM_HEAD} has."
         )
     return True
+
+
+def pending() -> str | None:
+    """What :func:`upgrade` has to do, as a sentence; None when the schema is the newest.
+
+    :raises SchemaRefused: the services can not use the database, and why: it is empty,
+        tables are missing, or :func:`upgrade` would refuse it.
+    """
+    with session.reader() as connection:
+        recorded = _recorded(connection, VERSION_TABLE)
+        if recorded is not None:
+            _check_known(recorded)
+        elif _check_adoptable(connection):
+            return (
+                f"The schema is that of upstream revision {UPSTREAM_HEAD}: "
+                "'ironic-rs-dbsync upgrade' takes the database over."
+            )
+        missing = _missing_tables(connection)
+    if len(missing) == len(models.Base.metadata.tables):
+        raise SchemaRefused(reason="The database is empty: run 'ironic-rs-dbsync upgrade'.")
+    if recorded is None:
+        raise SchemaRefused(
+            reason="The first upgrade of the database was interrupted and no revision is "
+            "recorded: run 'ironic-rs-dbsync upgrade' again."
+        )
+    if recorded != head():
+        return (
+            f"The schema is at revision {recorded}, that of this release is {head()}: run "
+            "'ironic-rs-dbsync upgrade'; after an interruption, run it again."
+        )
+    if missing:
+        raise SchemaRefused(
+            reason=f"The database lacks the tables {', '.join(missing)}, which its recorded "
+            f"revision {recorded} has: restore it from a backup."
+        )
+    return None
 
 
 def upgrade(revision: str = "head") -> None:
@@ -173,12 +218,8 @@ def upgrade(revision: str = "head") -> None:
         recorded = _recorded(connection, VERSION_TABLE)
         if recorded is None and _check_adoptable(connection):
             command.stamp(config, ADOPTED)
-        elif recorded is not None and not _is_known(recorded):
-            raise SchemaRefused(
-                reason=f"The database is at schema revision {recorded}, which this release does "
-                f"not know (its own is {head()}): it is of a newer release. Use the commands of "
-                "that release."
-            )
+        elif recorded is not None:
+            _check_known(recorded)
         try:
             command.upgrade(config, revision)
         except CommandError as exc:

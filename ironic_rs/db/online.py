@@ -5,6 +5,7 @@ Specification data-model.md section 4.6, operations.md section 2.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
@@ -38,9 +39,19 @@ def _known(model: type[Base], version: str | None) -> bool:
     return row_major == major and row_minor.isdigit() and int(row_minor) <= int(minor)
 
 
+@dataclasses.dataclass(frozen=True)
+class RowVersions:
+    """Row versions ("none" for no version) by table, where they are not the newest."""
+
+    unsupported: dict[str, list[str]]
+    """Not known to this release."""
+    older: dict[str, list[str]]
+    """Readable; :func:`update_to_latest_versions` has not stamped the rows yet."""
+
+
 @session.reads
-def unsupported_versions(connection: Connection) -> dict[str, list[str]]:
-    """Row versions that this release does not know, by table ("none" for no version).
+def row_versions(connection: Connection) -> RowVersions:
+    """Look at the versions of all rows, with one statement a table.
 
     Tables that do not exist (yet) are skipped.
 
@@ -48,7 +59,7 @@ def unsupported_versions(connection: Connection) -> dict[str, list[str]]:
     """
     inspector = sa.inspect(connection)
     present = set(inspector.get_table_names())
-    found: dict[str, list[str]] = {}
+    found = RowVersions({}, {})
     for model in _versioned():
         name = model.__tablename__
         if name not in present:
@@ -56,9 +67,10 @@ def unsupported_versions(connection: Connection) -> dict[str, list[str]]:
         if "version" not in {column["name"] for column in inspector.get_columns(name)}:
             raise errors.DatabaseVersionTooOld()
         versions = connection.execute(sa.select(table(model).c.version).distinct()).scalars()
-        unknown = sorted(version or "none" for version in versions if not _known(model, version))
-        if unknown:
-            found[name] = unknown
+        for version in sorted(versions, key=str):
+            if version != model.object_version:
+                into = found.older if _known(model, version) else found.unsupported
+                into.setdefault(name, []).append(version or "none")
     return found
 
 

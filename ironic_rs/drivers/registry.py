@@ -46,6 +46,12 @@ def _installed(group: str) -> set[str]:
     return set(_entry_points().select(group=group).names)
 
 
+def is_installed(name: str, interface_type: str | None = None) -> bool:
+    """Whether a hardware type, or an interface of a type, is there to be enabled."""
+    group = HARDWARE_GROUP if interface_type is None else f"{INTERFACE_GROUP}.{interface_type}"
+    return name in _installed(group)
+
+
 def _tidy(option: str, names: Iterable[str]) -> list[str]:
     """Drop empty and repeated names, with a warning."""
     tidy: list[str] = []
@@ -167,6 +173,18 @@ class DriverRegistry:
     def all_interfaces(self) -> list[BaseInterface]:
         """Return every enabled interface once (the conductor collects periodics from them)."""
         return [plugin for plugins in self._interfaces.values() for plugin in plugins.values()]
+
+    def unsupported(self) -> list[str]:
+        """Say which enabled plug-ins are supported no more, as "<kind> '<name>'"."""
+        enabled = {"Hardware type": self._hardware} | {
+            f"{kind.capitalize()} interface": plugins for kind, plugins in self._interfaces.items()
+        }
+        return [
+            f"{what} '{name}'"
+            for what, plugins in enabled.items()
+            for name, plugin in plugins.items()
+            if not plugin.supported
+        ]
 
     def close(self) -> None:
         """Let the interfaces let go of what they keep; the process ends."""

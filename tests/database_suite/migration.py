@@ -196,10 +196,10 @@ class TestVersionCheck:
     def test_a_table_without_versions_is_too_old(self):
         execute("CREATE TABLE nodes (id INTEGER)")
         with pytest.raises(errors.DatabaseVersionTooOld):
-            online.unsupported_versions()
+            online.row_versions()
 
     def test_tables_may_be_missing(self):
-        assert online.unsupported_versions() == {}
+        assert online.row_versions().unsupported == {}
 
 
 @pytest.mark.usefixtures("db")
@@ -207,25 +207,25 @@ class TestOnlineMigrations:
     def test_our_own_rows_are_supported(self):
         make_node()
         runbooks.create({"name": "CUSTOM_A", "traits": ["CUSTOM_A"]})
-        assert online.unsupported_versions() == {}
+        assert online.row_versions().unsupported == {}
 
     @pytest.mark.parametrize("version", ["1.41", "1.9"])
     def test_rows_of_older_releases_are_supported(self, version):
         make_node()
         execute(f"UPDATE nodes SET version = '{version}'")
-        assert online.unsupported_versions() == {}
+        assert online.row_versions().unsupported == {}
 
     @pytest.mark.parametrize("version", ["'1.45'", "'2.0'", "'x'", "NULL"])
     def test_rows_of_unknown_versions_are_found(self, version):
         make_node()
         execute(f"UPDATE nodes SET version = {version}")
         found = "none" if version == "NULL" else version.strip("'")
-        assert online.unsupported_versions() == {"nodes": [found]}
+        assert online.row_versions().unsupported == {"nodes": [found]}
 
     def test_traits_that_upstream_left_without_version_are_supported_and_stamped(self):
         runbooks.create({"name": "CUSTOM_A", "traits": ["CUSTOM_A"]})
         execute("UPDATE runbook_traits SET version = NULL")
-        assert online.unsupported_versions() == {}
+        assert online.row_versions().unsupported == {}
         assert online.update_to_latest_versions(0) == (1, 1)
         assert online.update_to_latest_versions(0) == (0, 0)
 

@@ -127,8 +127,10 @@ def test_nothing_but_the_package_is_put_into_site_packages(wheel):
 
 
 def test_every_console_script_tells_its_version(programs, elsewhere):
-    for name in ("ironic-rs", "ironic-rs-api", "ironic-rs-conductor", "ironic-rs-dbsync"):
-        assert run([str(programs / name), "--version"], env=elsewhere, cwd="/").strip()
+    for name in ("", "-api", "-conductor", "-dbsync", "-status"):
+        assert run(
+            [str(programs / f"ironic-rs{name}"), "--version"], env=elsewhere, cwd="/"
+        ).strip()
 
 
 def test_dbsync_and_the_service_work_from_any_directory(service):
