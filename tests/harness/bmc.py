@@ -7,14 +7,17 @@ makes it answer wrongly, ``tree`` is what it shows.
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import http.server
 import json
 import re
 import secrets
+import socket
 import ssl
+import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,12 +54,20 @@ class Request:
 
 @dataclass
 class Answer:
-    """What a rule answers; ``close`` drops the connection instead."""
+    """What a rule answers.
+
+    :ivar close: drop the connection instead.
+    :ivar reset: break it off (TCP RST) instead.
+    :ivar raw: what goes over the wire instead, head included, until the other side
+        leaves.
+    """
 
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     close: bool = False
+    reset: bool = False
+    raw: Iterable[bytes] | None = None
 
 
 @dataclass
@@ -380,8 +391,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         )
         answer = self.owner.handle(request)
         self.owner.refused += answer.status == 401
-        if answer.close:
+        if answer.close or answer.reset or answer.raw is not None:
             self.close_connection = True
+            if answer.reset:
+                linger = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                # Not the ordinary end, which begins with a shutdown.
+                self.connection.close()
+            with contextlib.suppress(OSError):
+                for part in answer.raw or ():
+                    self.wfile.write(part)
             return
         body = answer.body
         if not isinstance(body, bytes):

@@ -111,8 +111,8 @@ class Connector(sushy.connector.Connector):
         self._session.headers.pop("X-Auth-Token", None)
 
     @contextmanager
-    def _turn(self) -> Iterator[tuple[float, float]]:
-        """Wait for a free slot; yield the (connect, read) time-outs of the request.
+    def _turn(self) -> Iterator[transport.Limits]:
+        """Wait for a free slot; yield the time-outs of the request.
 
         :raises requests.ConnectTimeout: another request found the BMC dead while
             this one was waiting, or the wait used up the deadline.
@@ -128,7 +128,9 @@ class Connector(sushy.connector.Connector):
                 if self.silent:
                     connect = min(connect, PROBE_CONNECT_TIMEOUT)
                 left = operation.remaining()
-                yield min(connect, left), min(float(CONF.redfish.read_timeout), left)
+                yield transport.Limits(
+                    min(connect, left), min(float(CONF.redfish.read_timeout), left), left
+                )
             except requests.RequestException:
                 if not operation.hurried:
                     self._no_answer_at = time.monotonic()

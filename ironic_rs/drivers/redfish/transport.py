@@ -9,23 +9,46 @@ Source: specification drivers.md section 6.2, design section 7; field case 39.
 
 from __future__ import annotations
 
+import io
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from http.client import HTTPResponse
+from typing import Any, NamedTuple
 
 import requests
 import requests.adapters
 import requests.utils
+import sushy.exceptions
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from ironic_rs.drivers.redfish.driver_info import ConnectionKey
 from ironic_rs.integrations import http
 
 _NO_RETRIES = urllib3.Retry(0, read=False)
+
+#: Bytes of the longest answer that is read.  The largest documents of BMCs (registries
+#: of attributes) have a few MiB.
+LONGEST_ANSWER = 32 * 1024 * 1024
+
+
+class AnswerTooLong(sushy.exceptions.SushyError):
+    """The BMC goes on and on; asking again would not help."""
+
+    message = "the answer is longer than %(mib)d MiB"
+
+
+class Limits(NamedTuple):
+    """Seconds for the connection, for a silence, and for all of the answer."""
+
+    connect: float
+    read: float
+    whole: float
 
 
 class Operation:
@@ -80,6 +103,9 @@ class _Threads(threading.local):
     every BMC that it ever spoke to.
     """
 
+    #: Monotonic time at which the answer to the request under way must have ended.
+    answer_by = 0.0
+
     def __init__(self) -> None:
         self.operations: dict[int, Operation] = {}
 
@@ -107,6 +133,55 @@ def operating(owner: object, make: Callable[[], Operation]) -> Iterator[Operatio
         del operations[id(owner)]
 
 
+class _Bounded(io.RawIOBase):
+    """What arrives at a socket, as long and as much as an answer may be.
+
+    The time-out of a socket starts anew with each byte: a BMC that sends one now and
+    then would keep a worker for ever.
+    """
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._end = _threads.answer_by
+        self._left = LONGEST_ANSWER
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer did not end in time")
+        allowed = self._sock.gettimeout()
+        if allowed is None or left < allowed:
+            self._sock.settimeout(left)
+        count: int | None = self._raw.readinto(buffer)
+        self._left -= count or 0
+        if self._left < 0:
+            raise AnswerTooLong(mib=LONGEST_ANSWER // 1024**2)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        raw: io.RawIOBase = self.fp.detach()
+        self.fp = io.BufferedReader(_Bounded(raw, sock))
+
+
+class _PlainConnection(HTTPConnection):
+    response_class = _Response
+
+
+class _TlsConnection(HTTPSConnection):
+    response_class = _Response
+
+
 class _Stack:
     """The queue of a connection pool that nobody waits for; without three conditions."""
 
@@ -130,10 +205,12 @@ class _Stack:
 
 
 class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _PlainConnection
     QueueCls = _Stack  # type: ignore[assignment]
 
 
 class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
     QueueCls = _Stack  # type: ignore[assignment]
 
 
@@ -156,7 +233,7 @@ class Session(requests.Session):
     the request.
 
     :param size: connections that are kept.
-    :param turn: yields the (connect, read) time-outs of a request.
+    :param turn: yields the time-outs of a request.
     :param sending: told the token that a request is about to carry.
     :raises ValueError: the TLS settings are not understood.
     :raises OSError: the trust store cannot be read.
@@ -166,7 +243,7 @@ class Session(requests.Session):
         self,
         key: ConnectionKey,
         size: int,
-        turn: Callable[[], AbstractContextManager[tuple[float, float]]],
+        turn: Callable[[], AbstractContextManager[Limits]],
         sending: Callable[[str | None], None],
     ) -> None:
         super().__init__()
@@ -208,7 +285,8 @@ class Session(requests.Session):
         timeout: Any = None,
         allow_redirects: bool = True,
     ) -> requests.Response:
-        with self._turn() as left:
+        with self._turn() as limits:
+            _threads.answer_by = time.monotonic() + limits.whole
             token = self.headers.get("X-Auth-Token")
             self._sending(None if token is None else str(token))
             prepared = requests.PreparedRequest()
@@ -222,7 +300,7 @@ class Session(requests.Session):
             )
             return self.send(
                 prepared,
-                timeout=left,
+                timeout=(limits.connect, limits.read),
                 verify=verify,
                 allow_redirects=allow_redirects,
                 proxies=self.proxies,
