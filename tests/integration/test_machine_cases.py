@@ -32,6 +32,12 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 def cluster(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("service")
     options = sandbox.options()
+    options["DEFAULT"] = {
+        "enabled_boot_interfaces": "redfish-virtual-media,ipxe",
+        "enabled_deploy_interfaces": "direct,ramdisk",
+        "enabled_hardware_types": "redfish",
+    }
+    options["pxe"] = {"tftp_root": folder / "tftpboot"}
     options["conductor"] |= {
         "sync_power_state_interval": 1,
         "power_failure_recovery_interval": 1,
@@ -284,6 +290,57 @@ def test_25_adoption_ends_with_the_bmc_down(
         assert node["last_error"]
         cluster.provision(UUID, "adopt")
     cluster.wait_state(UUID, "active")
+
+
+def adopt(cluster: Cluster) -> dict[str, Any]:
+    cluster.provision(UUID, "adopt")
+    return cluster.wait_state(UUID, "active", "adopt failed")
+
+
+def test_25_what_the_boot_interface_misses_is_named_until_it_is_there(
+    cluster: Cluster, sandbox: Sandbox, machine: dict[str, Any]
+) -> None:
+    body = body_of(sandbox, machine, UUID)
+    # An instance that is booted from the network needs its ports and images for that.
+    body |= {"boot_interface": "ipxe", "deploy_interface": "ramdisk", "instance_info": {}}
+    create(cluster, machine, body)
+    before = requests_of(sandbox, machine)
+    node = adopt(cluster)
+    assert node["provision_state"] == "adopt failed"
+    assert "it has no ports" in node["last_error"]
+    assert UUID in node["last_error"]
+
+    port = {"node_uuid": UUID, "address": machine["macs"][0], "pxe_enabled": False}
+    made = cluster.send("POST", "/v1/ports", port, 201).json()["uuid"]
+    node = adopt(cluster)
+    assert node["provision_state"] == "adopt failed"
+    assert "none of its ports has pxe_enabled" in node["last_error"]
+
+    cluster.manage(UUID)
+    change = [{"op": "replace", "path": "/pxe_enabled", "value": True}]
+    cluster.send("PATCH", f"/v1/ports/{made}", change, 200)
+    node = adopt(cluster)
+    assert node["provision_state"] == "adopt failed", "its image is missing"
+    assert "kernel" in node["last_error"]
+
+    images = {name: f"file://{sandbox.files}/{name}" for name in ("kernel", "ramdisk")}
+    change = [{"op": "add", "path": f"/instance_info/{k}", "value": v} for k, v in images.items()]
+    cluster.send("PATCH", f"/v1/nodes/{UUID}", change, 200)
+    node = adopt(cluster)
+    assert (node["provision_state"], node["last_error"]) == ("active", None)
+    after = requests_of(sandbox, machine)
+    resets = {path for path in after if "Reset" in path and after[path] != before.get(path, 0)}
+    assert not resets, "the power was not touched"
+
+
+def test_25_a_machine_that_boots_from_its_disk_needs_no_port(
+    cluster: Cluster, sandbox: Sandbox, machine: dict[str, Any]
+) -> None:
+    create(cluster, machine, body_of(sandbox, machine, UUID) | {"boot_interface": "ipxe"})
+    assert adopt(cluster)["provision_state"] == "active"
+    port = {"node_uuid": UUID, "address": machine["macs"][0]}
+    cluster.send("POST", "/v1/ports", port, 201)
+    assert len(cluster.get("/v1/ports", node=UUID)["ports"]) == 1
 
 
 # K12/86: mixed steps, and an agent that restarts

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import oslo_messaging
 import pytest
 
 from ironic_rs.conductor.flows import power
+from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.fake.machine import FakePower
 from tests.functional.api.test_concurrency import at_once
@@ -161,6 +163,73 @@ def test_42_maintenance_of_an_operator_is_never_ended(site: Site, bmcs: Bmcs) ->
         assert site.api.delete(f"/v1/nodes/{node}/maintenance").status == 202
         sync(site)
         assert site.shown(node)["power_state"] == ON
+
+
+@pytest.fixture
+def told(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[Any]]]:
+    """Events since the last look: (type, from, to, fault, maintenance), and what Nova is told."""
+    seen: list[Any] = []
+
+    def notify(
+        self: Any, ctxt: Any, event_type: str, payload: Any, priority: str, *_: Any, **__: Any
+    ) -> None:
+        data = payload["ironic_object.data"]
+        fields = ("from_power", "power_state", "fault", "maintenance")
+        kind = event_type.removeprefix("baremetal.node.")
+        seen.append((kind, *(data.get(field) for field in fields)))
+
+    def tell(context: Any, server: str | None, power_state: str | None) -> None:
+        seen.append((server, power_state))
+
+    news = site.conductor.news
+    monkeypatch.setattr(oslo_messaging.Notifier, "_notify", notify)
+    monkeypatch.setattr(news.nova, "tell", tell)
+    CONF.set_override("notification_level", "info")
+    CONF.set_override("driver", ["noop"], group="oslo_messaging_notifications")
+
+    def look() -> list[Any]:
+        assert news.emitter.flush(30)
+        found, seen[:] = list(seen), []
+        return sorted(found, key=len)
+
+    yield look
+    CONF.clear_override("notification_level")
+    CONF.clear_override("driver", group="oslo_messaging_notifications")
+
+
+def test_42_each_transition_is_notified_once(
+    site: Site, bmcs: Bmcs, told: Callable[[], list[Any]]
+) -> None:
+    server = "11111111-1111-4111-8111-111111111111"
+    node = site.node(states.ACTIVE, instance_uuid=server)
+    by_hand = site.node(states.ACTIVE, maintenance=True, maintenance_reason="new disks")
+    sync(site)
+    bmcs.away |= {node, by_hand}
+    sync(site, 3)
+    assert told() == [], "nothing has changed"
+    sync(site, 3)
+    for _ in range(3):
+        recover(site)
+    corrected = "power_state_corrected.success"
+    assert told() == [(server, None), (corrected, ON, None, "power failure", True)]
+
+    bmcs.away.clear()
+    for _ in range(3):
+        recover(site)
+        sync(site)
+    assert told() == [(server, ON), (corrected, None, ON, None, False)]
+
+    # Away and back once more is told once more.
+    bmcs.away.add(node)
+    sync(site, 6)
+    bmcs.away.clear()
+    bmcs.state[node] = OFF
+    recover(site)
+    sync(site, 2)
+    assert [event[1:] for event in told() if event[0] == corrected] == [
+        (ON, None, "power failure", True),
+        (None, OFF, None, False),
+    ]
 
 
 def test_42_one_miss_or_two_are_forgotten_with_the_next_answer(site: Site, bmcs: Bmcs) -> None:
