@@ -7,7 +7,6 @@ and 5; field cases 46, 48, 52.
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -22,8 +21,9 @@ from ironic_rs.drivers import boot_mode, fast_track
 from ironic_rs.drivers.base import BootInterface, ImagePublisherSettings, Properties
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.decorators import require_exclusive_lock
-from ironic_rs.drivers.redfish import boot_media, virtual_media
+from ironic_rs.drivers.redfish import boot_media, quirks, virtual_media
 from ironic_rs.drivers.redfish.driver_info import parse_driver_info
+from ironic_rs.drivers.redfish.quirks import Quirk
 from ironic_rs.drivers.redfish.sessions import talk
 from ironic_rs.images import services
 from ironic_rs.images.services import redact
@@ -259,19 +259,16 @@ def _wanted_protocol(node: models.Node) -> str | None:
 
 
 def _check_vendor(task: Task) -> None:
-    """Refuse Dell machines whose virtual media only their own protocol can boot."""
+    """Refuse machines whose virtual media only a request of the vendor's own can boot."""
     node = task.node
-    if "dell" not in re.split(r"\W+", str(node.properties.get("vendor") or "").lower()):
-        return
-    with talk(task, "reading the firmware version of the BMC") as bmc:
-        managers = bmc.system.managers
-        version = str(managers[0].firmware_version or "") if managers else ""
-    if version.split(".")[0] not in ("6", "7"):
-        raise errors.InvalidParameterValue(
-            f"Node {node.uuid}: boot interface {node.boot_interface} does not work on Dell "
-            f"machines with BMC firmware {version or 'of unknown version'}; use "
-            "idrac-redfish-virtual-media."
-        )
+    with talk(task, "finding out how the BMC boots from virtual media") as bmc:
+        if not quirks.has(Quirk.OWN_MEDIA_BOOT, node, bmc):
+            return
+        machine = quirks.described(node, bmc)
+    raise errors.InvalidParameterValue(
+        f"Node {node.uuid}: boot interface {node.boot_interface} does not work on this "
+        f"machine ({machine}); use idrac-redfish-virtual-media."
+    )
 
 
 def _for_outside(params: Mapping[str, str | None]) -> dict[str, str | None]:

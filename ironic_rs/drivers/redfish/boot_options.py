@@ -20,6 +20,8 @@ from oslo_log import log
 from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.domain import errors
+from ironic_rs.drivers.redfish import quirks
+from ironic_rs.drivers.redfish.quirks import Quirk
 from ironic_rs.drivers.redfish.sessions import FRESH, NodeBmc
 
 LOG = log.getLogger(__name__)
@@ -33,7 +35,7 @@ BOOT_DEVICES = {
 }
 DEVICE_NAMES = {
     **{target: name for name, target in BOOT_DEVICES.items()},
-    # Supermicro shows virtual media as a USB CD drive; sushy asks for that there.
+    # Some show virtual media as a USB CD drive; sushy asks for that there.
     sushy.BootSource.USB_CD: "cdrom",
 }
 #: Names that older releases left in driver_internal_info.redfish_boot_device.
@@ -50,26 +52,7 @@ ENABLED_NAMES = {
     sushy.BootSourceOverrideEnabled.ONCE: False,
 }
 
-#: Vendors (as found in properties.vendor, lower case) that want the whole object.
-_FULL_REQUEST_VENDORS = (
-    "american megatrends international",
-    "ami",
-    "asrockrack",
-    "redfish_compatible",
-)
-
 _BUSY_IN_POST = "UnableToModifyDuringSystemPOST"
-
-
-def vendor_of(node: models.Node) -> str:
-    """Return properties.vendor in lower case, empty when unknown."""
-    return str(node.properties.get("vendor") or "").lower()
-
-
-def wants_full_request(node: models.Node) -> bool:
-    """Tell whether the vendor is known to refuse requests that name one value."""
-    vendor = vendor_of(node)
-    return any(name in vendor for name in _FULL_REQUEST_VENDORS)
 
 
 def _patient(node: models.Node, request: Callable[[], None]) -> None:
@@ -175,11 +158,11 @@ def _set_target(
     if http_boot_uri:
         minimal["http_boot_uri"] = http_boot_uri
     full = {**minimal, "enabled": wanted}
-    if boot.enabled != wanted or "supermicro" in vendor_of(node):
+    if boot.enabled != wanted or quirks.has(Quirk.ENABLED_WITH_TARGET, node, bmc):
         minimal["enabled"] = wanted
     if boot.mode is not None:
         full["mode"] = boot.mode
-    if wants_full_request(node):
+    if quirks.has(Quirk.WHOLE_BOOT_OBJECT, node, bmc):
         full.setdefault("mode", sushy.BootSourceOverrideMode.UEFI)
         minimal = full
     _minimal_then_full(node, bmc, minimal, full)
@@ -206,7 +189,7 @@ def request_mode(node: models.Node, bmc: NodeBmc, mode: sushy.BootSourceOverride
         full["target"] = boot.target
         if boot.enabled is not None:
             full["enabled"] = boot.enabled
-    if wants_full_request(node):
+    if quirks.has(Quirk.WHOLE_BOOT_OBJECT, node, bmc):
         full.setdefault("target", sushy.BootSource.PXE)
         full.setdefault("enabled", sushy.BootSourceOverrideEnabled.ONCE)
         minimal = full

@@ -19,7 +19,8 @@ from oslo_utils import units
 from sushy.resources.system.system import System
 
 from ironic_rs.db import models
-from ironic_rs.drivers.redfish import boot_options, nics
+from ironic_rs.drivers.redfish import boot_options, nics, quirks
+from ironic_rs.drivers.redfish.quirks import Quirk
 from ironic_rs.drivers.redfish.resources import members, optional, plain
 from ironic_rs.drivers.redfish.sessions import NodeBmc
 
@@ -60,7 +61,7 @@ def collect(node: models.Node, bmc: NodeBmc) -> Found:
     system = bmc.system
     inventory: Inventory = {
         "interfaces": _interfaces(node, bmc),
-        "system_vendor": _vendor(system),
+        "system_vendor": _vendor(node, bmc),
         "boot": {},
     }
     memory = optional(node, "memory", lambda: system.memory_summary.size_gib, None)
@@ -121,10 +122,10 @@ def _interfaces(node: models.Node, bmc: NodeBmc) -> list[dict[str, Any]]:
     return found
 
 
-def _vendor(system: System) -> dict[str, Any]:
+def _vendor(node: models.Node, bmc: NodeBmc) -> dict[str, Any]:
+    system = bmc.system
     serial = system.serial_number
-    if system.sku and "dell" in str(system.manufacturer or "").lower():
-        # Dell puts the service tag, by which everybody knows the machine, there.
+    if system.sku and quirks.has(Quirk.SERIAL_IS_SKU, node, bmc):
         serial = system.sku
     return {
         "product_name": system.model,

@@ -24,8 +24,17 @@ from ironic_rs.drivers.decorators import (
     require_exclusive_lock,
     verify_step,
 )
-from ironic_rs.drivers.redfish import boot_options, clock, indicators, nics, sensors, virtual_media
+from ironic_rs.drivers.redfish import (
+    boot_options,
+    clock,
+    indicators,
+    nics,
+    quirks,
+    sensors,
+    virtual_media,
+)
 from ironic_rs.drivers.redfish.driver_info import PROPERTIES, parse_driver_info
+from ironic_rs.drivers.redfish.quirks import Quirk
 from ironic_rs.drivers.redfish.sessions import FRESH, NodeBmc, talk
 from ironic_rs.images.services import redact
 
@@ -61,11 +70,11 @@ class RedfishManagement(ManagementInterface):
             kept = boot_options.set_device(
                 node, bmc, device, persistent=persistent, http_boot_uri=url
             )
+            mode_may_follow = quirks.has(Quirk.DEVICE_CHANGES_MODE, node, bmc)
         if not kept:
             info[_ON_BOOT_DEVICE_LOST] = device
             task.save()
-        if "supermicro" in boot_options.vendor_of(node):
-            # Changing the device may have changed the mode.
+        if mode_may_follow:
             sync_boot_mode(task)
 
     def restore_boot_device(self, task: Task) -> None:
