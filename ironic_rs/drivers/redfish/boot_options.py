@@ -52,6 +52,9 @@ ENABLED_NAMES = {
     sushy.BootSourceOverrideEnabled.ONCE: False,
 }
 
+#: What was read is outdated; the tag of what was read is wanted.
+_PRECONDITION = (412, 428)
+
 _BUSY_IN_POST = "UnableToModifyDuringSystemPOST"
 
 
@@ -73,7 +76,18 @@ def _patient(node: models.Node, request: Callable[[], None]) -> None:
 
 
 def _send(node: models.Node, bmc: NodeBmc, values: dict[str, Any]) -> None:
-    _patient(node, lambda: bmc.system.set_system_boot_options(**values))
+    _patient(node, lambda: _send_once(node, bmc, values))
+
+
+def _send_once(node: models.Node, bmc: NodeBmc, values: dict[str, Any]) -> None:
+    try:
+        bmc.system.set_system_boot_options(**values)
+    except sushy.exceptions.HTTPError as exc:
+        if exc.status_code not in _PRECONDITION:
+            raise
+        # The system has changed since it was read, if only because it is booting.
+        LOG.debug("Node %s: the system is read again to change it: %s", node.uuid, exc)
+        bmc.reread().set_system_boot_options(**values)
 
 
 def _minimal_then_full(
@@ -105,7 +119,8 @@ def set_device(
 ) -> bool:
     """Set the boot device.
 
-    :returns: False when the BMC refused to keep the device: it is set once only.
+    :returns: False when the BMC does not keep a persistent device: it has to be set
+        again before each boot.
     :raises InvalidParameterValue: an unknown device, or not one of this machine.
     :raises UnsupportedHardwareFeature: the system has no boot override.
     """
@@ -138,7 +153,31 @@ def set_device(
         ) from exc
     finally:
         bmc.changed()
-    return True
+    return not persistent or _is_kept(node, bmc, device)
+
+
+def _is_kept(node: models.Node, bmc: NodeBmc, device: str) -> bool:
+    """Tell whether a device that was accepted for good is shown so.
+
+    Some BMCs make "once" of it, or nothing at all, without a word.  One that cannot
+    be asked now is believed.
+    """
+    try:
+        bmc.reread()
+        shown = get_device(bmc)
+    except sushy.exceptions.SushyError as exc:
+        LOG.debug("Node %s: the boot device could not be read back: %s", node.uuid, exc)
+        return True
+    if shown == {"boot_device": device, "persistent": True}:
+        return True
+    LOG.warning(
+        "Node %s: the BMC accepted boot device '%s' for good, but shows %s; it is set again "
+        "before each power on",
+        node.uuid,
+        device,
+        shown,
+    )
+    return False
 
 
 def _is_refusal(exc: sushy.exceptions.HTTPError) -> bool:

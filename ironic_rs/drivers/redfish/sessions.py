@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import sushy
@@ -41,6 +41,16 @@ MAX_IDLE = 1800.0
 LOGOUT_BUDGET = 5.0
 #: A summary this fresh (seconds) answers questions that follow a power read.
 FRESH = 10.0
+#: So many of the systems of a BMC are named in an error.
+MOST_NAMED = 10
+
+
+def _listed(paths: Sequence[str]) -> str:
+    """Return the first few paths for a text that goes into a record of the node."""
+    if not paths:
+        return ""
+    more = len(paths) - MOST_NAMED
+    return f": {', '.join(paths[:MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
 
 
 class Bmc:
@@ -105,8 +115,7 @@ class Bmc:
                 raise errors.RedfishError(
                     error=(
                         f"the BMC at {self.key.address} has {len(members)} systems; name one "
-                        "in driver_info as redfish_system_id"
-                        + (f": {', '.join(members)}" if members else "")
+                        "in driver_info as redfish_system_id" + _listed(members)
                     )
                 )
             path = self._paths[None] = members[0]

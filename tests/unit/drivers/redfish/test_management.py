@@ -83,6 +83,46 @@ def test_a_bmc_that_forgets_the_device_is_told_before_each_boot(bmc, task, manag
     assert "redfish_boot_device" not in task.node.driver_internal_info
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"BootSourceOverrideEnabled": "Once"},
+        {"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None"},
+        {"BootSourceOverrideTarget": "Hdd"},
+    ],
+    ids=str,
+)
+def test_a_persistent_device_that_does_not_stick_is_set_before_each_boot(
+    bmc, task, management, shown
+):
+    def forgets(request):
+        bmc.system["Boot"].update(request.body["Boot"], **shown)
+        return Answer(204)
+
+    bmc.script("PATCH", "Systems/1$", forgets)
+    management.set_boot_device(task, "pxe", persistent=True)
+    assert task.node.driver_internal_info["redfish_boot_device"] == "pxe"
+    task.driver.power.set_power_state(task, states.POWER_ON)
+    assert patches(bmc)[-1]["Boot"]["BootSourceOverrideTarget"] == "Pxe"
+    order = [str(r) for r in bmc.requests if r.method in ("PATCH", "POST")]
+    assert order[-2].startswith("PATCH") and order[-1].endswith("ComputerSystem.Reset")
+
+
+def test_a_persistent_device_that_sticks_is_left_alone(bmc, task, management):
+    management.set_boot_device(task, "pxe", persistent=True)
+    assert "redfish_boot_device" not in task.node.driver_internal_info
+    assert len(patches(bmc)) == 1
+
+
+def test_a_device_that_cannot_be_read_back_is_taken_as_set(bmc, task, management):
+    def breaks(_request):
+        bmc.script("GET", "Systems/1$", Answer(404, error("just now")))
+
+    bmc.script("PATCH", "Systems/1$", breaks)
+    management.set_boot_device(task, "pxe", persistent=True)
+    assert "redfish_boot_device" not in task.node.driver_internal_info
+
+
 def test_a_machine_in_post_is_waited_for(bmc, task, management, clock):
     busy = Answer(400, error("no", "iLO.2.14.UnableToModifyDuringSystemPOST"))
     bmc.script("PATCH", "Systems/1$", busy, times=4)
@@ -119,6 +159,31 @@ def test_moods_about_etags(bmc, task, management, tag, accepts):
     bmc.script("PATCH", "Systems/1$", check)
     management.set_boot_device(task, "pxe")
     assert bmc.system["Boot"]["BootSourceOverrideTarget"] == "Pxe"
+
+
+@pytest.mark.parametrize("without", [412, 428])
+def test_a_system_that_changed_meanwhile_is_read_again(bmc, task, management, without):
+    current = ['"1"']
+    bmc.script("GET", "Systems/1$", lambda _r: Answer(200, bmc.system, {"ETag": current[0]}))
+
+    def strict(request):
+        given = request.headers.get("if-match")
+        if len(bmc.asked("PATCH")) == 1:
+            current[0] = '"2"'
+        if given is None:
+            return Answer(without, error("If-Match is needed"))
+        return None if given == current[0] else Answer(412, error("changed"))
+
+    bmc.script("PATCH", "Systems/1$", strict)
+    management.set_boot_device(task, "pxe")
+    assert bmc.system["Boot"]["BootSourceOverrideTarget"] == "Pxe"
+
+
+def test_preconditions_that_never_hold_are_an_error(bmc, task, management):
+    bmc.script("PATCH", "Systems/1$", Answer(412, error("changed", "Base.1.0.PreconditionFailed")))
+    with pytest.raises(errors.RedfishError, match=r"412.*PreconditionFailed"):
+        management.set_boot_device(task, "pxe")
+    assert len(bmc.asked("PATCH")) <= 6
 
 
 def test_a_system_without_boot_object(bmc, task, management):

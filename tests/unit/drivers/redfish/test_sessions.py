@@ -95,6 +95,22 @@ def test_several_systems_need_a_choice(bmc, make_task):
         power.get_power_state(make_task(bmc))
 
 
+def test_a_thousand_systems_are_told_in_a_short_text(bmc, make_task):
+    paths = [f"{ROOT}/Systems/{n}" for n in range(1000)]
+    bmc.tree[f"{ROOT}/Systems"] = collection(*paths)
+    with pytest.raises(errors.RedfishError, match="1000 systems; name one") as raised:
+        power.get_power_state(make_task(bmc))
+    assert f"{paths[0]}, {paths[1]}" in str(raised.value)
+    assert "and 990 more" in str(raised.value)
+    assert len(str(raised.value)) < 1000
+    # A chosen one is read without a look at the others.
+    bmc.tree[paths[700]] = {**bmc.system, "PowerState": "On"}
+    bmc.forget()
+    task = make_task(bmc, driver_info={"redfish_system_id": paths[700]})
+    assert power.get_power_state(task) == states.POWER_ON
+    assert [str(request) for request in bmc.requests] == [f"GET {paths[700]}"]
+
+
 def test_an_expired_session_costs_one_login(session_bmc, make_task):
     task = make_task(session_bmc)
     power.get_power_state(task)
