@@ -16,6 +16,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ BACKLOG = 1024
 #: Seconds after which an idle connection is closed, and a stalled request given up.
 IDLE_TIMEOUT = 30
 MAX_HEADER_BYTES = 64 * 1024
+#: Seconds in which the workers of a process that was killed stop listening.
+ORPHAN_SECONDS = 3.0
 
 _FOR_EVER = 365 * 24 * 3600.0
 
@@ -94,8 +97,29 @@ def listen(listener: Listener) -> socket.socket:
     return sock
 
 
+def _is_served(path: Path) -> bool:
+    """Whether a process listens on a unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(1)
+        try:
+            sock.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except (TimeoutError, BlockingIOError):
+            # Its backlog is full.
+            return True
+    return True
+
+
 def _listen_unix(path: Path, mode: int | None, section: str) -> socket.socket:
+    patience = time.monotonic() + ORPHAN_SECONDS
     try:
+        while _is_served(path):
+            if time.monotonic() > patience:
+                raise errors.ConfigInvalid(
+                    f"Cannot listen on [{section}]unix_socket {path}: another process does."
+                )
+            time.sleep(0.1)
         with contextlib.suppress(FileNotFoundError):
             if path.is_socket():
                 path.unlink()

@@ -1,8 +1,9 @@
-"""SIGTERM while machines are being deployed (W07)."""
+"""SIGTERM while machines are being deployed (W07, K17/114)."""
 
 from __future__ import annotations
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.harness.servers import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 
-DEPLOYS = 5
+DEPLOYS = 10
 
 
 def test_w07_running_deployments_end_and_no_new_work_is_taken(cluster: Cluster) -> None:
@@ -20,15 +21,16 @@ def test_w07_running_deployments_end_and_no_new_work_is_taken(cluster: Cluster) 
         assert cluster.processes[host].wait() == 0
     only = cluster.start_conductor("c1", {"fake": {"deploy_delay": 8}})
     nodes = [cluster.create()["uuid"] for _ in range(DEPLOYS + 1)]
-    for node in nodes:
-        cluster.provide(node)
     *busy, idle = nodes
-    for node in busy:
-        cluster.provision(node, "active")
-    wait_until(
-        lambda: all(cluster.node(node)["reservation"] == "c1" for node in busy),
-        "all deployments run",
-    )
+    with ThreadPoolExecutor(DEPLOYS) as users:
+        list(users.map(cluster.provide, nodes))
+        list(users.map(lambda node: cluster.provision(node, "active"), busy))
+
+    def running() -> set[str]:
+        listed = cluster.get("/v1/nodes", fields="uuid,reservation")["nodes"]
+        return {node["uuid"] for node in listed if node["reservation"] == "c1"}
+
+    wait_until(lambda: running() >= set(busy), "all deployments run")
 
     only.signal(signal.SIGTERM)
     cluster.wait_conductor("c1", alive=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import signal
 import socket
 import ssl
 import subprocess
@@ -40,7 +41,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
             [BIN / "ironic-rs-dbsync", "--config-file", config], check=True, capture_output=True
         )
         process = Process(
-            "api", [str(BIN / "ironic-rs-api"), "--config-file", str(config)], tmp_path, {}
+            f"api-{len(made)}",
+            [str(BIN / "ironic-rs-api"), "--config-file", str(config)],
+            tmp_path,
+            {},
         )
         made.append(process)
         process.start()
@@ -100,19 +104,29 @@ def test_unusable_tls_ends_the_start_once_and_clearly(
     assert "Traceback" not in log
 
 
-def test_unix_socket(start: Start, tmp_path: Path) -> None:
-    path = tmp_path / "api.sock"
-    process = start(unix_socket=path, unix_socket_mode="660")
-    ready(process)
-    assert path.stat().st_mode & 0o777 == 0o660
+def asked(path: Path) -> bytes:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(30)
         sock.connect(str(path))
         sock.sendall(b"GET /v1/nodes HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        assert sock.makefile("rb").read().endswith(b'{"nodes":[]}')
-    assert process.popen is not None
-    process.popen.terminate()
-    assert process.wait(60) == 0
+        return sock.makefile("rb").read()
+
+
+def test_114_a_unix_socket_serves_again_after_a_kill(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    killed = start(unix_socket=path, unix_socket_mode="660")
+    ready(killed)
+    assert path.stat().st_mode & 0o777 == 0o660
+    assert asked(path).endswith(b'{"nodes":[]}')
+    # Only the first process: its workers find out by themselves.
+    killed.signal(signal.SIGKILL)
+    assert killed.wait(60) == -signal.SIGKILL
+    assert path.exists()
+    again = start(unix_socket=path)
+    ready(again)
+    assert asked(path).endswith(b'{"nodes":[]}')
+    again.signal(signal.SIGTERM)
+    assert again.wait(60) == 0
     assert not path.exists()
 
 

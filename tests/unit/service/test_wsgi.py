@@ -21,6 +21,7 @@ from oslo_config import cfg
 from ironic_rs.api.body import read
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
+from ironic_rs.httpd import server as http_server
 from ironic_rs.service import wsgi
 
 Environ = dict[str, Any]
@@ -183,6 +184,35 @@ def test_unix_socket_with_its_mode(
     # A socket that was left behind is no obstacle.
     socket.socket(socket.AF_UNIX).bind(str(path))
     serve()
+
+
+def test_a_unix_socket_in_use_is_left_to_its_process(
+    conf: cfg.ConfigOpts,
+    serve: Callable[..., wsgi.WsgiServer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "api.sock"
+    conf.set_override("unix_socket", str(path), group="api")
+    serve()
+    inode = path.stat().st_ino
+    monkeypatch.setattr(http_server, "ORPHAN_SECONDS", 0)
+    with pytest.raises(errors.ConfigInvalid, match=r"unix_socket .*api.sock: another process"):
+        wsgi.listen(conf)
+    assert path.stat().st_ino == inode
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("file", "in use"), ("no/such", "No such file"), ("x" * 120, "too long")]
+)
+def test_a_unix_socket_that_can_not_be_made_is_named(
+    conf: cfg.ConfigOpts, tmp_path: Path, name: str, reason: str
+) -> None:
+    (tmp_path / "file").write_text("of somebody")
+    conf.set_override("unix_socket", str(tmp_path / name), group="api")
+    with pytest.raises(errors.ConfigInvalid, match=rf"(?s)\[api\]unix_socket .*{reason}"):
+        wsgi.listen(conf)
+    assert (tmp_path / "file").read_text() == "of somebody"
 
 
 def test_a_port_in_use_is_named(
