@@ -94,6 +94,24 @@ OPTS: list[cfg.Opt] = [
         help="Permission bits of published boot images.",
     ),
     cfg.IntOpt(
+        "firmware_update_status_interval",
+        default=60,
+        min=0,
+        help=(
+            "Seconds between looks at BIOS settings and firmware updates under way. 0: never, "
+            "so such a step ends only when a ramdisk comes up."
+        ),
+    ),
+    cfg.IntOpt(
+        "firmware_update_overall_timeout",
+        default=7200,
+        min=0,
+        help=(
+            "Seconds for which a machine that boots into new BIOS settings keeps its step from "
+            "timing out. 0: without end."
+        ),
+    ),
+    cfg.IntOpt(
         "firmware_update_wait_unresponsive_bmc",
         default=0,
         min=0,

@@ -232,8 +232,13 @@ def sort_steps(steps: Iterable[Step], interface_priority: Mapping[str, int]) -> 
     )
 
 
-_ALL_FLAGS = tuple(
-    flag for k in KINDS.values() for flag in (k.reboot_flag, k.polling_flag, k.skip_flag)
+#: Key of driver_internal_info of a BIOS step that has rebooted the machine.
+BIOS_STATE = "redfish_bios_state"
+
+#: A step that starts anew must not take what an aborted one left for its own.
+_ALL_FLAGS = (
+    *(flag for k in KINDS.values() for flag in (k.reboot_flag, k.polling_flag, k.skip_flag)),
+    BIOS_STATE,
 )
 
 

@@ -100,12 +100,19 @@ class Firmware:
         }
     )
     pending_bios: dict[str, Any] = field(default_factory=dict)
+    #: What the BMC says of settings that the last boot did not apply.
+    bios_complaint: str = ""
     secure_boot: bool = False
     pending_secure_boot: bool | None = None
 
-    def apply(self) -> None:
-        """What happens at the next boot."""
-        self.bios.update(self.pending_bios)
+    def apply(self, bios_complaint: str = "") -> None:
+        """What happens at the next boot.
+
+        :param bios_complaint: why BIOS settings are not applied, if they are not.
+        """
+        self.bios_complaint = bios_complaint if self.pending_bios else ""
+        if not bios_complaint:
+            self.bios.update(self.pending_bios)
         self.pending_bios.clear()
         if self.pending_secure_boot is not None:
             self.secure_boot = self.pending_secure_boot
@@ -145,6 +152,7 @@ class Machine:
         self.volumes: list[dict[str, Any]] = []
         self.software = "none"
         self.detail = ""
+        self.in_post = False
         self.agent: AgentProcess | None = None
         self.history: list[dict[str, str]] = []
         # With an external BMC the power switch is elsewhere: see emulator.py.
@@ -312,10 +320,12 @@ class Machine:
 
     async def _boot(self) -> None:
         self.counters.add("machine.boots")
+        self.in_post = True
         self._note("firmware", "power-on self-test")
         try:
             await asyncio.sleep(self.settings.boot_delay)
-            self.firmware.apply()
+            self.firmware.apply(self.faults.bios_complaint)
+            self.in_post = False
             reasons = []
             for device in self.boot_sequence():
                 reason = await self._boot_from(device)

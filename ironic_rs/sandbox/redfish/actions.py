@@ -7,20 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine, VirtualMedium
-
-
-class Refused(Exception):
-    """The BMC refuses a request.
-
-    :param status: HTTP status.
-    :param message_id: MessageId of the Redfish base registry, without version.
-    """
-
-    def __init__(self, status: int, message: str, message_id: str = "GeneralError") -> None:
-        super().__init__(message)
-        self.status = status
-        self.message_id = message_id
-
+from ironic_rs.sandbox.redfish import bios
+from ironic_rs.sandbox.redfish.refusal import Refused
 
 Body = Mapping[str, Any]
 Handler = Callable[[Machine, Body], None]
@@ -99,20 +87,6 @@ def _eject(medium: VirtualMedium) -> Handler:
     return handler
 
 
-def _patch_bios(machine: Machine, body: Body) -> None:
-    attributes = body.get("Attributes")
-    if not isinstance(attributes, Mapping):
-        raise Refused(400, "Attributes has to be an object", "PropertyMissing")
-    unknown = sorted(attributes.keys() - machine.firmware.bios.keys())
-    if unknown:
-        raise Refused(400, f"Unknown BIOS attributes: {', '.join(unknown)}", "PropertyUnknown")
-    machine.firmware.pending_bios.update(attributes)
-
-
-def _reset_bios(machine: Machine, _body: Body) -> None:
-    machine.firmware.pending_bios = dict(type(machine.firmware)().bios)
-
-
 def _patch_secure_boot(machine: Machine, body: Body) -> None:
     enable = body.get("SecureBootEnable")
     if not isinstance(enable, bool):
@@ -133,8 +107,8 @@ _SYSTEM = "Systems/{system}"
 HANDLERS: dict[tuple[str, str], Handler] = {
     ("PATCH", _SYSTEM): _patch_system,
     ("POST", f"{_SYSTEM}/Actions/ComputerSystem.Reset"): _reset,
-    ("PATCH", f"{_SYSTEM}/Bios/Settings"): _patch_bios,
-    ("POST", f"{_SYSTEM}/Bios/Actions/Bios.ResetBios"): _reset_bios,
+    ("PATCH", f"{_SYSTEM}/Bios/Settings"): bios.change,
+    ("POST", f"{_SYSTEM}/Bios/Actions/Bios.ResetBios"): bios.reset,
     ("PATCH", f"{_SYSTEM}/SecureBoot"): _patch_secure_boot,
     ("POST", f"{_SYSTEM}/SecureBoot/Actions/SecureBoot.ResetKeys"): _reset_keys,
 }

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine
+from ironic_rs.sandbox.redfish import bios
 
 ROOT = "/redfish/v1"
 MANAGER = f"{ROOT}/Managers/BMC"
@@ -64,6 +65,7 @@ def _root(machine: Machine) -> Document:
         Managers=link(f"{ROOT}/Managers"),
         Chassis=link(f"{ROOT}/Chassis"),
         SessionService=link(f"{ROOT}/SessionService"),
+        Registries=link(f"{ROOT}/Registries"),
         Links={"Sessions": link(f"{ROOT}/SessionService/Sessions")},
     )
 
@@ -143,9 +145,11 @@ def _boot_progress(machine: Machine) -> str:
         return "None"
     if machine.software == "instance":
         return "OSRunning"
-    return (
-        "OSBootStarted" if machine.software == "agent" else "SystemHardwareInitializationComplete"
-    )
+    if machine.software == "agent":
+        return "OSBootStarted"
+    if machine.in_post:
+        return "PrimaryProcessorInitializationStarted"
+    return "SystemHardwareInitializationComplete"
 
 
 def _processor(machine: Machine) -> Document:
@@ -267,37 +271,6 @@ def _simple_storage(machine: Machine) -> Document:
             }
         ],
         Status=_OK,
-    )
-
-
-def _bios(machine: Machine) -> Document:
-    path = f"{machine.spec.system_path}/Bios"
-    return _resource(
-        "Bios",
-        "v1_1_0",
-        path,
-        Id="Bios",
-        Name="BIOS settings",
-        Attributes=dict(machine.firmware.bios),
-        Actions={"#Bios.ResetBios": {"target": f"{path}/Actions/Bios.ResetBios"}},
-        **{
-            "@Redfish.Settings": {
-                "@odata.type": "#Settings.v1_3_0.Settings",
-                "SettingsObject": link(f"{path}/Settings"),
-                "SupportedApplyTimes": ["OnReset"],
-            }
-        },
-    )
-
-
-def _bios_settings(machine: Machine) -> Document:
-    return _resource(
-        "Bios",
-        "v1_1_0",
-        f"{machine.spec.system_path}/Bios/Settings",
-        Id="Settings",
-        Name="BIOS settings for the next boot",
-        Attributes=dict(machine.firmware.pending_bios),
     )
 
 
@@ -500,8 +473,11 @@ DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
     f"{_SYSTEM}/Storage/1/Volumes": _members("Volume", f"{_SYSTEM}/Storage/1/Volumes"),
     f"{_SYSTEM}/SimpleStorage": _members("SimpleStorage", f"{_SYSTEM}/SimpleStorage", "1"),
     f"{_SYSTEM}/SimpleStorage/1": _simple_storage,
-    f"{_SYSTEM}/Bios": _bios,
-    f"{_SYSTEM}/Bios/Settings": _bios_settings,
+    f"{_SYSTEM}/Bios": bios.bios,
+    f"{_SYSTEM}/Bios/Settings": bios.settings,
+    "Registries": _members("MessageRegistryFile", "Registries", bios.REGISTRY),
+    f"Registries/{bios.REGISTRY}": bios.registry_file,
+    f"Registries/{bios.REGISTRY}/File": bios.registry,
     f"{_SYSTEM}/SecureBoot": _secure_boot,
     "Managers": _members("Manager", "Managers", "BMC"),
     "Managers/BMC": _manager,

@@ -21,7 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from ironic_rs.sandbox.machine import Machine
 from ironic_rs.sandbox.redfish import actions, documents
-from ironic_rs.sandbox.redfish.actions import Refused
+from ironic_rs.sandbox.redfish.refusal import Refused
 
 _SESSIONS = "SessionService/Sessions"
 
