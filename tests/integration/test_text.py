@@ -159,6 +159,82 @@ def test_nul_in_documents_comes_back_and_in_queries_does_no_harm(api: Client, uu
     assert api.get("/v1/nodes/%00").status in (400, 404)
 
 
+STEP = {"interface": "bios", "step": "reset", "order": 1, "args": {"a": "n\0"}}
+#: Resources with documents: the collection, a body, and where the documents are.
+DOCUMENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "node": (
+        "nodes",
+        {
+            "driver": "fake-hardware",
+            **{
+                field: {"a": "b\0", "\0": ["\0c", {"d": "\0"}]}
+                for field in ("extra", "properties", "driver_info", "instance_info")
+            },
+        },
+    ),
+    "port": (
+        "ports",
+        {"address": "52:54:00:00:00:01", "extra": {"\0": "\0"}},
+    ),
+    "portgroup": ("portgroups", {"extra": {"a": "\0"}, "properties": {"\0b": "\0"}}),
+    "chassis": ("chassis", {"extra": {"a": ["x\0y"]}}),
+    "volume target": (
+        "volume/targets",
+        {
+            "volume_type": "iscsi",
+            "boot_index": 0,
+            "volume_id": "v",
+            "properties": {"target_iqn": "\0"},
+            "extra": {"\0": 1},
+        },
+    ),
+    "deploy template": (
+        "deploy_templates",
+        {
+            "name": "CUSTOM_NUL",
+            "steps": [{**{k: v for k, v in STEP.items() if k != "order"}, "priority": 1}],
+            "extra": {"\0": "\0"},
+        },
+    ),
+    "runbook": ("runbooks", {"name": "CUSTOM_NUL", "steps": [STEP], "extra": {"\0": "\0"}}),
+    "inspection rule": (
+        "inspection_rules",
+        {
+            "actions": [{"op": "set-attribute", "args": {"path": "/extra/a", "value": "\0"}}],
+            "conditions": [{"op": "eq", "args": {"values": ["\0", "a"]}}],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_nul_comes_back_in_the_documents_of_every_resource(
+    api: Client, uuid: str, kind: str
+) -> None:
+    collection, body = DOCUMENTS[kind]
+    below_node = collection in ("ports", "portgroups", "volume/targets")
+    made = api.post(f"/v1/{collection}", {**body, **({"node_uuid": uuid} if below_node else {})})
+    assert made.status == 201, made.raw
+    path = f"/v1/{collection}/{made.body['uuid']}"
+    shown = api.get(path)
+    assert shown.status == 200
+    listed = api.get(f"/v1/{collection}?detail=true" if kind != "inspection rule" else path)
+    assert listed.status == 200
+    assert api.delete(path).status == 204
+    for field, value in body.items():
+        assert made.body[field] == shown.body[field] == value, field
+    assert b"\\u0000" in listed.raw
+
+
+def test_half_a_character_is_refused_everywhere(api: Client, uuid: str) -> None:
+    """JSON can write what no text holds: one half of a surrogate pair."""
+    for path in ("owner", "description", "name", "extra/a", "extra/\ud83d"):
+        change = [{"op": "add", "path": f"/{path}", "value": "\ud83d"}]
+        answer = api.patch(f"/v1/nodes/{uuid}", change)
+        assert (answer.status, answer.fault["errorcode"]) == (400, "malformed_body"), path
+        assert "surrogate" in answer.text
+
+
 def test_names_that_differ_in_letter_case_are_one_name(api: Client) -> None:
     first = node(api, name="Case-A")
     assert first.status == 201
