@@ -207,13 +207,20 @@ class Bmc:
     """A Redfish service on a port of the loopback.
 
     :param auth: ``none``, ``basic``, ``session`` or ``both``.
+    :param host: a loopback address, of IPv4 or IPv6.
     """
 
     username = "admin"
     password = "secret of the bmc"
 
-    def __init__(self, auth: str = "none", context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        auth: str = "none",
+        context: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.auth = auth
+        self._host = f"[{host}]" if ":" in host else host
         self.tree = _tree()
         self.requests: list[Request] = []
         self.connections = 0
@@ -230,7 +237,10 @@ class Bmc:
         class Handler(_Handler):
             owner = bmc
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+        self._server = Server((host, 0), Handler)
         if context is not None:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._scheme = "http" if context is None else "https"
@@ -243,7 +253,7 @@ class Bmc:
 
     @property
     def address(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
+        return f"{self._scheme}://{self._host}:{self._server.server_address[1]}"
 
     @property
     def system(self) -> dict[str, Any]:

@@ -45,6 +45,14 @@ FRESH = 10.0
 MOST_NAMED = 10
 
 
+class WhichSystem(sushy.exceptions.SushyError):
+    """The node does not name its system, and the BMC has several, or none."""
+
+    message = (
+        "the BMC has %(count)d systems; name one in driver_info as redfish_system_id%(listed)s"
+    )
+
+
 def _listed(paths: Sequence[str]) -> str:
     """Return the first few paths for a text that goes into a record of the node."""
     if not paths:
@@ -104,7 +112,7 @@ class Bmc:
     def system_path(self, system_id: str | None) -> str:
         """Return the path of a system; the only one of the BMC for None.
 
-        :raises RedfishError: there are several, or none.
+        :raises WhichSystem: there are several, or none.
         """
         if system_id is not None:
             return system_id
@@ -112,12 +120,7 @@ class Bmc:
         if path is None:
             members = self.root().get_system_collection().members_identities
             if len(members) != 1:
-                raise errors.RedfishError(
-                    error=(
-                        f"the BMC at {self.key.address} has {len(members)} systems; name one "
-                        "in driver_info as redfish_system_id" + _listed(members)
-                    )
-                )
+                raise WhichSystem(count=len(members), listed=_listed(members))
             path = self._paths[None] = members[0]
         return path
 

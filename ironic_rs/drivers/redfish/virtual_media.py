@@ -194,7 +194,11 @@ def _wait_until_inserted(node: models.Node, bmc: NodeBmc, device: VirtualMedia, 
     """Wait until the BMC says so; its own task may say sooner that it failed."""
     timeout = CONF.redfish.vmedia_insert_timeout
     end = time.monotonic() + timeout
-    task = bmc.accepted_task()
+    try:
+        task = bmc.accepted_task()
+    except _MISSING:
+        # BMCs forget tasks that have ended; the slot tells what became of it.
+        task = None
     while True:
         device.invalidate()
         device.refresh(force=False)
@@ -216,7 +220,7 @@ def _check_task(node: models.Node, monitor: sushy.taskmonitor.TaskMonitor, url: 
     try:
         task = monitor.get_task()
     except _MISSING:
-        # BMCs forget tasks that have ended.
+        # Forgotten meanwhile.
         return
     if task.task_state in _FAILED_TASKS:
         said = "; ".join(m.message or m.message_id or "" for m in task.messages or [])
