@@ -6,6 +6,7 @@ or refuses by its mode; here each refusal is a 400 that names the column.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -31,20 +32,40 @@ def _check(table: str, name: str, kind: Any, value: Any) -> None:
             raise errors.InvalidParameterValue(err=f"{name} of {table} is out of range: {value}.")
 
 
+#: Columns of what this service says itself, perhaps with the words of a machine.
+_SAID = frozenset({"last_error", "maintenance_reason", "event"})
+#: Not storable on every database: NUL, and halves of surrogate pairs.
+_UNPRINTABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """``text`` with a replacement character for what not every database can store.
+
+    For the words of BMCs and agents: an error that can not be recorded as it is must
+    not keep its node from failing.
+    """
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def checked(model: type[Base], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values to write, after a check of each against its column.
+
+    What the service says itself (:func:`printable`) is not refused for its characters.
 
     :raises InvalidParameterValue: too long, out of range, NUL inside, or no column.
     :raises TypeError: a JSON column given another type (programming error).
     """
     columns = model.__table__.columns
     table = model.__tablename__
+    row = dict(values)
     for name, value in values.items():
         column = columns.get(name)
         if column is None:
             raise errors.InvalidParameterValue(err=f"{table} has no column {name!r}.")
-        _check(table, name, column.type, value)
-    return dict(values)
+        if name in _SAID and value is not None:
+            row[name] = printable(value)
+        _check(table, name, column.type, row[name])
+    return row
 
 
 def for_insert(model: type[Base], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def test_an_update_gets_the_object_version_and_not_the_times():
     [
         (models.Port, {"name": "x" * 256}, "name of ports is longer than 255"),
         (models.Port, {"vendor": "x" * 33}, "vendor of ports is longer than 32"),
-        (models.Node, {"last_error": "\x00"}, "NUL"),
+        (models.Node, {"description": "\x00"}, "NUL"),
         (models.VolumeTarget, {"boot_index": 2**31}, "out of range"),
         (models.BIOSSetting, {"upper_bound": 2**63}, "out of range"),
         (models.Node, {"colour": 1}, "no column 'colour'"),
@@ -33,6 +33,18 @@ def test_an_update_gets_the_object_version_and_not_the_times():
 def test_what_does_not_fit_names_its_column(model, given, text):
     with pytest.raises(errors.InvalidParameterValue, match=text):
         values.checked(model, given)
+
+
+def test_what_the_service_says_is_stored_whatever_the_machine_said():
+    said = "BMC: a\x00b \ud83d 😀"
+    kept = "BMC: a\ufffdb \ufffd 😀"
+    for model, name in (
+        (models.Node, "last_error"),
+        (models.Allocation, "last_error"),
+        (models.NodeHistory, "event"),
+    ):
+        assert values.checked(model, {name: said}) == {name: kept}
+        assert values.checked(model, {name: None}) == {name: None}
 
 
 def test_texts_and_limits_fit():
