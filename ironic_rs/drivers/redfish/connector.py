@@ -158,6 +158,11 @@ class Connector(sushy.connector.Connector):
         operation = transport.running(self)
         return None if operation is None else operation.accepted
 
+    def refusal(self) -> sushy.exceptions.HTTPError | None:
+        """Return what the last request of this operation was refused with, if it was."""
+        operation = transport.running(self)
+        return None if operation is None else operation.refusal
+
     def _carried_credentials(self, request: requests.PreparedRequest) -> bool:
         """Tell a refused password from an expired token."""
         if "Authorization" in request.headers:
@@ -215,6 +220,7 @@ class Connector(sushy.connector.Connector):
                     wait = None
             else:
                 operation.answered()
+                operation.refusal = None
                 return response
             if wait is None:
                 error.tries = tries
@@ -222,6 +228,8 @@ class Connector(sushy.connector.Connector):
                     _may_repeat(method, error)
                     and healing.again(Partner.BMC, f"{method} {path}", error)
                 ):
+                    if isinstance(error, sushy.exceptions.HTTPError):
+                        operation.refusal = error
                     raise error
                 operation.answered()
                 tries = 0

@@ -349,6 +349,10 @@ class NodeBmc:
         uri = self._bmc.connector.accepted_task()
         return None if uri is None else self.root.get_task_monitor(uri)
 
+    def refusal(self) -> sushy.exceptions.HTTPError | None:
+        """Return what the last request of this thread was refused with, if it was."""
+        return self._bmc.connector.refusal()
+
     def changed(self) -> None:
         """Forget what was read: the system has just been changed."""
         self._bmc.changed(self.info.system_id)

@@ -66,6 +66,7 @@ class Operation:
         "attempts",
         "hurried",
         "inside",
+        "refusal",
         "retry_after",
         "token_sent",
     )
@@ -80,6 +81,8 @@ class Operation:
         #: Headers of the last answer.
         self.retry_after: str | None = None
         self.accepted: str | None = None
+        #: What the last request was refused with, None when it was not.
+        self.refusal: sushy.exceptions.HTTPError | None = None
         #: Session token of the last request.
         self.token_sent: str | None = None
 

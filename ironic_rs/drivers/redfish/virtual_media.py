@@ -233,9 +233,18 @@ def _check_task(node: models.Node, monitor: sushy.taskmonitor.TaskMonitor, url: 
 
 
 def eject(node: models.Node, bmc: NodeBmc, kind: sushy.VirtualMediaType) -> None:
-    """Eject from every slot of the kind that holds something."""
+    """Eject from every slot of the kind that holds something.
+
+    :raises sushy.exceptions.HTTPError: the BMC refused, and shows the medium still.
+    """
     for collection in _collections(bmc, all_places=True):
         for device in collection.get_members():
             if _takes(device, kind) and device.inserted:
                 device.eject_media()
+                # sushy keeps to itself that the BMC said no.
+                refusal = bmc.refusal()
+                if refusal is not None:
+                    device.refresh(force=False)
+                    if device.inserted:
+                        raise refusal
                 LOG.info("Node %s: ejected what was in %s", node.uuid, device.path)

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.redfish.power import RedfishPower
-from tests.harness.bmc import Bmc
+from tests.harness.bmc import Answer, Bmc
 
 power = RedfishPower()
 
@@ -112,6 +112,25 @@ def test_the_trust_of_one_node_is_not_that_of_another(trusted, make_task):
     with pytest.raises(errors.RedfishConnectionError):
         power.get_power_state(make_task(bmc))
     assert power.get_power_state(trusting) == states.POWER_OFF
+
+
+def test_a_certificate_that_was_exchanged_is_noticed_on_the_next_connection(tmp_path, make_task):
+    first = certificate(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(first)
+    bmc = Bmc("session", context=context)
+    task = make_task(bmc, driver_info={"redfish_verify_ca": str(first)})
+    assert power.get_power_state(task) == states.POWER_OFF
+    context.load_cert_chain(certificate(other))
+    bmc.script("GET", "Systems/1$", Answer(close=True), times=1)
+    bmc.forget()
+    with pytest.raises(errors.RedfishConnectionError, match=r"(?i)certificate"):
+        power.get_power_state(task)
+    # Neither the token nor the password went to whoever has the other one.
+    assert len(bmc.requests) == 1
+    bmc.close()
 
 
 def test_the_least_tls_version_holds(tmp_path, make_task):

@@ -213,3 +213,22 @@ class TestPolling:
 def test_an_unknown_type_is_refused(task, management):
     with pytest.raises(errors.InvalidParameterValue, match="tape"):
         management.attach_virtual_media(task, "tape", URL)
+
+
+@pytest.mark.parametrize("status", [403, 409, 500])
+def test_a_refused_eject_is_an_error_that_quotes_the_bmc(bmc, task, management, status):
+    insert(task, management)
+    bmc.script("POST", "EjectMedia", Answer(status, error("medium is in use")))
+    with pytest.raises(errors.RedfishError, match="medium is in use"):
+        management.detach_virtual_media(task, ["cdrom"])
+
+
+def test_an_eject_that_is_refused_because_nothing_is_there_is_none(bmc, task, management):
+    insert(task, management)
+
+    def empty(_request):
+        bmc.tree[CD].update(Inserted=False, Image="")
+        return Answer(409, error("no medium"))
+
+    bmc.script("POST", "EjectMedia", empty)
+    management.detach_virtual_media(task, ["cdrom"])
