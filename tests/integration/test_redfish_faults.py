@@ -227,6 +227,18 @@ def test_a_power_state_that_is_no_state_is_unknown(
     assert (stored.maintenance, stored.fault) == (False, None)
 
 
+@pytest.mark.parametrize("state", [None, "Resetting", "off"])
+def test_a_machine_whose_power_state_is_unknown_can_be_enrolled(
+    bmc: Bmc, enrol: Enrol, run: Run, state: str | None
+) -> None:
+    bmc.system["PowerState"] = state
+    node = enrol(bmc)
+    nodes.update(node, {"provision_state": states.ENROLL, "power_state": None}, fence=None)
+    stored = run(node, "do_provisioning_action", action="manage")
+    assert (stored.provision_state, stored.power_state) == (states.MANAGEABLE, None)
+    assert (stored.last_error, stored.maintenance) == (None, False)
+
+
 def test_missing_and_null_fields_do_not_stop_what_does_not_need_them(
     bmc: Bmc, enrol: Enrol, run: Run, power_on: PowerOn
 ) -> None:
