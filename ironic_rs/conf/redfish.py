@@ -103,12 +103,46 @@ OPTS: list[cfg.Opt] = [
         ),
     ),
     cfg.IntOpt(
+        "firmware_update_fail_interval",
+        default=60,
+        min=0,
+        help="Seconds between looks for firmware updates of steps that have failed. 0: never.",
+    ),
+    cfg.IntOpt(
+        "firmware_update_bmc_timeout",
+        default=300,
+        min=0,
+        help=(
+            "Seconds to wait for the new version to show after an update of the BMC, or of "
+            "another component whose task has vanished."
+        ),
+    ),
+    cfg.IntOpt(
+        "firmware_update_reboot_delay",
+        default=300,
+        min=0,
+        help=(
+            "Seconds to leave a BMC alone that updates itself, unless the step says otherwise "
+            "(wait)."
+        ),
+    ),
+    cfg.IntOpt(
+        "firmware_update_nic_starting_wait",
+        default=30,
+        min=0,
+        help=(
+            "Seconds that the update of a network card may be in task state Starting before "
+            "the machine is rebooted for it."
+        ),
+    ),
+    cfg.IntOpt(
         "firmware_update_overall_timeout",
         default=7200,
         min=0,
         help=(
-            "Seconds for which a machine that boots into new BIOS settings keeps its step from "
-            "timing out. 0: without end."
+            "Seconds that all firmware updates of a step may take together, and for which a "
+            "machine that boots into new BIOS settings keeps its step from timing out. 0: "
+            "without end."
         ),
     ),
     cfg.IntOpt(

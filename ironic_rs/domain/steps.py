@@ -235,10 +235,15 @@ def sort_steps(steps: Iterable[Step], interface_priority: Mapping[str, int]) -> 
 #: Key of driver_internal_info of a BIOS step that has rebooted the machine.
 BIOS_STATE = "redfish_bios_state"
 
+#: Keys of firmware updates under way: the updates, the one that runs first, and the
+#: start of the first, in seconds since the epoch.
+FIRMWARE_STATE = ("redfish_fw_updates", "redfish_fw_update_start_time")
+
 #: A step that starts anew must not take what an aborted one left for its own.
 _ALL_FLAGS = (
     *(flag for k in KINDS.values() for flag in (k.reboot_flag, k.polling_flag, k.skip_flag)),
     BIOS_STATE,
+    *FIRMWARE_STATE,
 )
 
 
@@ -250,6 +255,11 @@ def _drop(info: MutableMapping[str, Any], *keys: str) -> None:
 def wipe_flags(node: StepNode) -> None:
     """Remove the flags of all kinds (not saved)."""
     _drop(node.driver_internal_info, *_ALL_FLAGS)
+
+
+def wipe_firmware_state(node: StepNode) -> None:
+    """Forget firmware updates (not saved)."""
+    _drop(node.driver_internal_info, *FIRMWARE_STATE)
 
 
 def wipe_token_and_url(node: StepNode) -> None:

@@ -102,6 +102,11 @@ class Firmware:
     pending_bios: dict[str, Any] = field(default_factory=dict)
     #: What the BMC says of settings that the last boot did not apply.
     bios_complaint: str = ""
+    versions: dict[str, str] = field(
+        default_factory=lambda: {"bios": "1.0.0", "bmc": "1.0.0", "nic": "1.0.0"}
+    )
+    #: Updates: part, version, state (TaskState) and text.
+    tasks: list[dict[str, str]] = field(default_factory=list)
     secure_boot: bool = False
     pending_secure_boot: bool | None = None
 
@@ -114,9 +119,17 @@ class Firmware:
         if not bios_complaint:
             self.bios.update(self.pending_bios)
         self.pending_bios.clear()
+        for task in self.tasks:
+            if task["part"] != "bmc" and task["state"] == "Starting":
+                self.finish(task)
         if self.pending_secure_boot is not None:
             self.secure_boot = self.pending_secure_boot
             self.pending_secure_boot = None
+
+    def finish(self, task: dict[str, str]) -> None:
+        """End an update with success."""
+        self.versions[task["part"]] = task["version"]
+        task["state"] = "Completed"
 
 
 class Machine:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine, VirtualMedium
-from ironic_rs.sandbox.redfish import bios
+from ironic_rs.sandbox.redfish import bios, update
 from ironic_rs.sandbox.redfish.refusal import Refused
 
 Body = Mapping[str, Any]
-Handler = Callable[[Machine, Body], None]
+#: Returns the path of a task that goes on, if there is one.
+Handler = Callable[[Machine, Body], str | None]
 
 
 def _choice(body: Body, key: str, allowed: tuple[str, ...]) -> str:
@@ -109,6 +110,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("POST", f"{_SYSTEM}/Actions/ComputerSystem.Reset"): _reset,
     ("PATCH", f"{_SYSTEM}/Bios/Settings"): bios.change,
     ("POST", f"{_SYSTEM}/Bios/Actions/Bios.ResetBios"): bios.reset,
+    ("POST", "UpdateService/Actions/UpdateService.SimpleUpdate"): update.simple_update,
     ("PATCH", f"{_SYSTEM}/SecureBoot"): _patch_secure_boot,
     ("POST", f"{_SYSTEM}/SecureBoot/Actions/SecureBoot.ResetKeys"): _reset_keys,
 }

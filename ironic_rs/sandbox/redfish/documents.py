@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine
-from ironic_rs.sandbox.redfish import bios
+from ironic_rs.sandbox.redfish import bios, update
 
 ROOT = "/redfish/v1"
 MANAGER = f"{ROOT}/Managers/BMC"
@@ -66,6 +66,7 @@ def _root(machine: Machine) -> Document:
         Chassis=link(f"{ROOT}/Chassis"),
         SessionService=link(f"{ROOT}/SessionService"),
         Registries=link(f"{ROOT}/Registries"),
+        UpdateService=link(f"{ROOT}/UpdateService"),
         Links={"Sessions": link(f"{ROOT}/SessionService/Sessions")},
     )
 
@@ -98,7 +99,7 @@ def _system(machine: Machine) -> Document:
         Model="Simulated machine",
         SKU="SIM-1",
         SerialNumber=f"SIM{spec.index + 1:06d}",
-        BiosVersion="1.0.0",
+        BiosVersion=machine.firmware.versions["bios"],
         PowerState=machine.reported_power(),
         IndicatorLED=machine.indicator,
         Status=_OK,
@@ -338,7 +339,7 @@ def _manager(machine: Machine) -> Document:
         ManagerType="BMC",
         UUID=machine.spec.uuid,
         Model="Sandbox BMC",
-        FirmwareVersion="1.0.0",
+        FirmwareVersion=machine.firmware.versions["bmc"],
         PowerState="On",
         DateTime=now,
         DateTimeLocalOffset="+00:00",
@@ -365,6 +366,7 @@ def _chassis(machine: Machine) -> Document:
         PowerState="On",
         IndicatorLED=machine.indicator,
         Status=_OK,
+        NetworkAdapters=link(f"{CHASSIS}/NetworkAdapters"),
         Thermal=link(f"{CHASSIS}/Thermal"),
         Power=link(f"{CHASSIS}/Power"),
         Links={
@@ -483,6 +485,11 @@ DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
     "Managers/BMC": _manager,
     "Chassis": _members("Chassis", "Chassis", "Tray"),
     "Chassis/Tray": _chassis,
+    "Chassis/Tray/NetworkAdapters": _members(
+        "NetworkAdapter", "Chassis/Tray/NetworkAdapters", "Card"
+    ),
+    "Chassis/Tray/NetworkAdapters/Card": update.adapter,
+    "UpdateService": update.service,
     "Chassis/Tray/Thermal": _thermal,
     "Chassis/Tray/Power": _power,
 }
@@ -503,6 +510,8 @@ def find(machine: Machine, path: str) -> Document | None:
     if builder is not None:
         return builder(machine)
     head, _, tail = key.rpartition("/")
+    if head == update.TASKS:
+        return update.task(machine, tail)
     if head == f"{_SYSTEM}/EthernetInterfaces":
         number = tail.removeprefix("NIC")
         if tail.startswith("NIC") and number.isdecimal() and int(number) < len(machine.spec.macs):

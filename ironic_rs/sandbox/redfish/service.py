@@ -123,7 +123,9 @@ class Bmc(web.Server):
                 f"{request.method} {request.path} is not possible",
                 "ActionNotSupported" if known else "ResourceMissingAtURI",
             )
-        handler(self.machine, await _body(request))
+        task = handler(self.machine, await _body(request))
+        if task is not None:
+            return _json({"@odata.id": task}, 202, {"Location": task})
         return web.Response(status=204)
 
     def _get(self, path: str, expand: bool) -> web.Response:

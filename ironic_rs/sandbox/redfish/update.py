@@ -1,0 +1,84 @@
+"""Firmware updates of a BMC: UpdateService, tasks, and the versions that come of them.
+
+An image is told by its file name: ``bios-2.0.bin`` makes the BIOS version 2.0, ``bmc-``
+and ``nic-`` likewise.  The BMC takes a new version of its own at the second look at the
+task; BIOS and network card take it at a boot.  Schemas: DMTF DSP0268.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_rs.sandbox.machine import Machine
+from ironic_rs.sandbox.redfish.refusal import Refused
+
+ROOT = "/redfish/v1"
+TASKS = "TaskService/Tasks"
+_ACTION = f"{ROOT}/UpdateService/Actions/UpdateService.SimpleUpdate"
+_IMAGE = re.compile(r"https?://[^/]+/(?:.*/)?(?P<part>bios|bmc|nic)-(?P<version>[\w.]+)\.bin")
+
+
+def service(_machine: Machine) -> dict[str, Any]:
+    """The update service."""
+    return {
+        "@odata.type": "#UpdateService.v1_8_0.UpdateService",
+        "@odata.id": f"{ROOT}/UpdateService",
+        "Id": "UpdateService",
+        "Name": "Update service",
+        "ServiceEnabled": True,
+        "Actions": {"#UpdateService.SimpleUpdate": {"target": _ACTION}},
+    }
+
+
+def simple_update(machine: Machine, body: Mapping[str, Any]) -> str:
+    """Take an image; returns the path of the task."""
+    image = _IMAGE.fullmatch(str(body.get("ImageURI")))
+    if image is None:
+        raise Refused(
+            400, f"There is no firmware at {body.get('ImageURI')!r}", "ActionParameterValueError"
+        )
+    task = {"part": image["part"], "version": image["version"], "state": "Starting", "text": ""}
+    machine.firmware.tasks.append(task)
+    return f"{ROOT}/{TASKS}/{len(machine.firmware.tasks)}"
+
+
+def task(machine: Machine, number: str) -> dict[str, Any] | None:
+    """A task as it is now; looking at it moves it on."""
+    tasks = machine.firmware.tasks
+    if not number.isdecimal() or not 1 <= int(number) <= len(tasks):
+        return None
+    found = tasks[int(number) - 1]
+    shown = dict(found)
+    complaint = machine.faults.update_complaint
+    if complaint and found["state"] != "Completed":
+        found.update(state="Exception", text=complaint)
+        shown = dict(found)
+    elif found["part"] == "bmc" and found["state"] == "Starting":
+        machine.firmware.finish(found)
+    return {
+        "@odata.type": "#Task.v1_4_3.Task",
+        "@odata.id": f"{ROOT}/{TASKS}/{number}",
+        "Id": number,
+        "Name": f"Update of {shown['part']}",
+        "TaskState": shown["state"],
+        "TaskStatus": "Critical" if shown["state"] == "Exception" else "OK",
+        "Messages": [{"MessageId": "Update.1.0.Failed", "Message": shown["text"]}]
+        if shown["text"]
+        else [],
+    }
+
+
+def adapter(machine: Machine) -> dict[str, Any]:
+    """The network card."""
+    return {
+        "@odata.type": "#NetworkAdapter.v1_5_0.NetworkAdapter",
+        "@odata.id": f"{ROOT}/Chassis/Tray/NetworkAdapters/Card",
+        "Id": "Card",
+        "Name": "Simulated network card",
+        "Manufacturer": "Sandbox",
+        "Model": "Simulated network card",
+        "SerialNumber": f"NIC{machine.spec.index + 1:06d}",
+        "Controllers": [{"FirmwarePackageVersion": machine.firmware.versions["nic"]}],
+    }
