@@ -25,6 +25,10 @@ RESCUE = "rescue"
 #: Key of instance_info, and label of the image in the directories of a web server.
 BOOT_ISO = "boot_iso"
 
+#: Key of driver_internal_info: the slot that did not show the boot medium which the BMC
+#: had just accepted; for who waits for the ramdisk in vain.
+MEDIUM_NOT_SHOWN = "boot_medium_not_shown"
+
 _RESCUE_STATES = frozenset(
     {
         states.RESCUING,

@@ -16,7 +16,7 @@ from sushy.resources.manager.virtual_media import VirtualMedia, VirtualMediaColl
 
 from ironic_rs.conf import CONF
 from ironic_rs.db import models
-from ironic_rs.domain import errors
+from ironic_rs.domain import errors, ramdisk
 from ironic_rs.drivers.redfish.sessions import NodeBmc
 from ironic_rs.images.services import redact
 
@@ -151,6 +151,8 @@ def insert(
                 LOG.info("Node %s: %s inserted into %s", node.uuid, redact(url), device.path)
                 if CONF.redfish.enable_vmedia_insert_polling:
                     _wait_until_inserted(node, bmc, device, redact(url))
+                else:
+                    _look(node, device)
                 return
             if not again or attempt == INSERT_ATTEMPTS:
                 break
@@ -188,6 +190,22 @@ def _try_slots(
         else:
             return device, False
     return None, again
+
+
+def _look(node: models.Node, device: VirtualMedia) -> None:
+    """Keep in mind when an accepted medium is not shown: the machine may never boot it."""
+    try:
+        device.refresh(force=False)
+    except sushy.exceptions.SushyError as exc:
+        LOG.debug("Node %s: %s could not be read: %s", node.uuid, device.path, exc)
+        return
+    if not device.inserted:
+        LOG.warning(
+            "Node %s: the BMC accepted the medium, but does not show it in %s",
+            node.uuid,
+            device.path,
+        )
+        node.driver_internal_info[ramdisk.MEDIUM_NOT_SHOWN] = device.path
 
 
 def _wait_until_inserted(node: models.Node, bmc: NodeBmc, device: VirtualMedia, url: str) -> None:
@@ -237,6 +255,7 @@ def eject(node: models.Node, bmc: NodeBmc, kind: sushy.VirtualMediaType) -> None
 
     :raises sushy.exceptions.HTTPError: the BMC refused, and shows the medium still.
     """
+    node.driver_internal_info.pop(ramdisk.MEDIUM_NOT_SHOWN, None)
     for collection in _collections(bmc, all_places=True):
         for device in collection.get_members():
             if _takes(device, kind) and device.inserted:

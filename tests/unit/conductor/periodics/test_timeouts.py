@@ -47,6 +47,17 @@ def waited(node: models.Node, seconds: int) -> None:
 
 
 @EACH
+def test_a_medium_that_was_not_shown_is_part_of_the_reason(
+    conductor: Conductor, make_node: MakeNode, timeout: CallbackTimeout
+) -> None:
+    slot = "/redfish/v1/Systems/1/VirtualMedia/Cd"
+    node = make_node(timeout.state, driver_internal_info={"boot_medium_not_shown": slot})
+    waited(node, 1801)
+    timeouts.check(conductor, timeout)
+    assert f"last seen as not inserted in {slot}" in (stored(node).last_error or "")
+
+
+@EACH
 def test_node_that_waited_too_long_fails_with_the_reason(
     conductor: Conductor, make_node: MakeNode, timeout: CallbackTimeout
 ) -> None:

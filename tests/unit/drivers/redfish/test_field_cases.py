@@ -164,3 +164,21 @@ def test_boot_device_and_mode_in_turn_whatever_the_bmc_wants(
     assert management.get_boot_device(task) == {"boot_device": "disk", "persistent": persistent}
     assert management.get_boot_mode(task) == "bios"
     assert "redfish_boot_device" not in task.node.driver_internal_info
+
+
+def test_a_medium_that_is_accepted_and_not_shown_is_kept_in_mind(bmc, task, management):
+    """K06/49: without polling the wait for the ramdisk ends with it."""
+    bmc.script("POST", "InsertMedia", Answer(204), times=1)
+    management.attach_virtual_media(task, "cdrom", URL)
+    assert task.node.driver_internal_info["boot_medium_not_shown"] == CD
+    management.attach_virtual_media(task, "cdrom", URL)
+    assert "boot_medium_not_shown" not in task.node.driver_internal_info
+
+
+def test_a_slot_that_cannot_be_read_after_the_insert_is_no_failure(bmc, task, management):
+    def breaks(_request):
+        bmc.script("GET", "Cd$", Answer(404, error("just now")))
+
+    bmc.script("POST", "InsertMedia", breaks)
+    management.attach_virtual_media(task, "cdrom", URL)
+    assert "boot_medium_not_shown" not in task.node.driver_internal_info
