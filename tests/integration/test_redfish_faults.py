@@ -72,7 +72,6 @@ def conductor(database: str) -> Iterator[Conductor]:  # noqa: F811
         CONF.set_override(f"enabled_{kind}_interfaces", [enabled.get(kind, f"no-{kind}")])
     options: dict[str, dict[str, Any]] = {
         "redfish": {
-            "operation_timeout": 2,
             "connection_attempts": 2,
             "connection_retry_interval": 1,
             "vmedia_insert_timeout": 1,
@@ -200,6 +199,7 @@ def test_a_bmc_that_is_busy_for_ever_is_given_up_at_the_deadline(
 ) -> None:
     busy = Answer(503, error("busy", "Base.1.0.ServiceTemporarilyUnavailable"))
     busy.headers["Retry-After"] = "1"
+    CONF.set_override("operation_timeout", 3, "redfish")
     bmc.script(POST, THE_RESET, busy)
     node = power_on(enrol(bmc))
     assert_failed(node, bmc, "503", "ServiceTemporarilyUnavailable", "tries")
@@ -494,6 +494,7 @@ def test_an_answer_that_never_ends_frees_the_worker_at_the_deadline(
             yield b" "
 
     bmc.script(GET, THE_SYSTEM, lambda _request: Answer(raw=drip()))
+    CONF.set_override("operation_timeout", 3, "redfish")
     failed = power_on(enrol(bmc))
     over.set()
     assert_failed(failed, bmc, "timed out")

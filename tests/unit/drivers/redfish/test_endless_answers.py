@@ -44,13 +44,14 @@ def drip(gone: threading.Event, begin: bytes, part: bytes) -> Iterator[bytes]:
     ids=["body", "chunks", "head", "continue"],
 )
 def test_an_answer_that_drips_ends_at_the_deadline(bmc, task, config, gone, begin, part):
-    config("redfish", operation_timeout=1, read_timeout=30, connection_attempts=5)
     power.get_power_state(task)
+    config("redfish", operation_timeout=1, read_timeout=30, connection_attempts=5)
     bmc.script("GET", "Systems/1$", lambda _request: Answer(raw=drip(gone, begin, part)), times=1)
     with pytest.raises(errors.RedfishConnectionError, match="timed out") as raised:
         power.get_power_state(task)
     assert task.node.uuid in str(raised.value)
     assert bmc.address in str(raised.value)
+    config("redfish", operation_timeout=60)
     assert power.get_power_state(task) == states.POWER_OFF
 
 
