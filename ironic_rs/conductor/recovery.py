@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _CLEANING = frozenset({states.CLEANING, states.CLEANWAIT})
+#: Nodes that something has to be done to, while nobody holds them: what worked on them
+#: ended and could write no more, for example because the database was away.
+STRAY = {"reserved": False, "on_its_way_in": states.STUCK_STATES_TREATED_AS_FAIL}
 
 
 def kept_target(node: models.Node) -> str | None:
@@ -104,15 +107,11 @@ def free_own_locks(conductor: Conductor) -> None:
 
 
 def fail_stuck_at_start(conductor: Conductor) -> None:
-    """At start: fail every node of this conductor that rests in a transient state (W08).
+    """At start: fail every stray node of this conductor (W08).
 
     Nodes that map here later are found by the orphan check.
     """
-    rows = my_rows(
-        conductor,
-        (),
-        {"reserved": False, "provision_state_in": states.STUCK_STATES_TREATED_AS_FAIL},
-    )
+    rows = my_rows(conductor, (), STRAY)
     for_each(conductor, rows, lambda row: fail_stray(conductor, row["uuid"]))
 
 
@@ -141,7 +140,7 @@ def _restart_console(conductor: Conductor, uuid: str) -> None:
 
 
 def fail_stray(conductor: Conductor, uuid: str) -> None:
-    """Fail a node that rests in a transient state without a lock."""
+    """Fail a node that rests in a transient state, or before a power action, without a lock."""
     try:
         with conductor.tasks.acquire(
             admin_context(),
@@ -151,10 +150,15 @@ def fail_stray(conductor: Conductor, uuid: str) -> None:
             load_driver=False,
         ) as task:
             state = task.node.provision_state
+            what = (
+                f"State '{state}'"
+                if state in states.STUCK_STATES_TREATED_AS_FAIL
+                else f"Power action '{task.node.target_power_state}'"
+            )
             fail_transient(
                 task,
-                f"State '{state}' cannot be resumed by conductor {conductor.host}: the work "
-                "on the node was interrupted.",
+                f"{what} cannot be resumed by conductor {conductor.host}: the work on the node "
+                "was interrupted.",
                 "transition",
             )
     except (errors.NodeLocked, errors.NodeNotFound) as exc:

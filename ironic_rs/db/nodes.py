@@ -153,6 +153,10 @@ LISTING = Listing(
         "reserved": is_set(_nodes.c.reservation),
         "with_power_state": is_set(_nodes.c.power_state),
         "with_target_power_state": is_set(_nodes.c.target_power_state),
+        # In one of these states, or on the way to a power state.
+        "on_its_way_in": lambda names: sa.or_(
+            _nodes.c.provision_state.in_(list(names)), _nodes.c.target_power_state.is_not(None)
+        ),
         "sharded": is_set(_nodes.c.shard),
         "reserved_by_any_of": is_in(_nodes.c.reservation),
         "chassis_uuid": _chassis_is,

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-_STRAY = {
-    "reserved": False,
-    "provision_state_in": states.STUCK_STATES_TREATED_AS_FAIL,
-}
+#: What changes when somebody takes a node up again.
+_MOVES = ("provision_state", "provision_updated_at", "target_power_state", "updated_at")
 
 
 class OrphanCheck:
@@ -50,8 +48,8 @@ class OrphanCheck:
         self._fail_strays(conductor)
 
     def _fail_strays(self, conductor: Conductor) -> None:
-        rows = my_rows(conductor, ["provision_state", "provision_updated_at"], _STRAY)
-        now = {r["uuid"]: (r["provision_state"], r["provision_updated_at"]) for r in rows}
+        rows = my_rows(conductor, _MOVES, recovery.STRAY)
+        now = {row["uuid"]: tuple(row[name] for name in _MOVES) for row in rows}
         before, self._seen = self._seen, now
         # Unchanged since the last pass: nobody is about to take it up.
         for_each(

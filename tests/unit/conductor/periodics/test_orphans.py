@@ -243,6 +243,23 @@ class TestStrays:
         assert "cannot be resumed by conductor cond-a" in (stored(node).last_error or "")
         assert entries(node) == [("transition", "ERROR")]
 
+    def test_power_action_without_a_lock_is_aborted_at_the_second_sight(
+        self, conductor: Conductor, make_node: MakeNode
+    ) -> None:
+        node = make_node(
+            states.ACTIVE, power_state=states.POWER_OFF, target_power_state=states.POWER_ON
+        )
+        check = OrphanCheck()
+        check.run(conductor)
+        assert stored(node).target_power_state == states.POWER_ON
+        check.run(conductor)
+        after = stored(node)
+        assert after.target_power_state is None
+        assert after.power_state is None  # power sync finds out, and undoes nothing
+        assert after.provision_state == states.ACTIVE
+        assert "'power on' cannot be resumed by conductor cond-a" in (after.last_error or "")
+        assert entries(node) == [("transition", "ERROR")]
+
     def test_state_that_moved_between_the_passes_is_left_alone(
         self, conductor: Conductor, make_node: MakeNode
     ) -> None:
