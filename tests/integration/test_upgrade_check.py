@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_rs.cmd import status
+from ironic_rs.conf import CONF, drivers
 from ironic_rs.db import migration, nodes, readiness, runbooks, session
 from ironic_rs.db.readiness import Chosen
 from tests.database_suite.setup import (
@@ -71,6 +72,10 @@ def bare(urls: tuple[str, str]) -> Iterator[str]:
 @pytest.fixture
 def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command on a database: the exit code, and {check: (result, details)}."""
+    for option in drivers.OPTS:
+        # The library takes what a test before has overridden and cleared for set still.
+        CONF.set_default(option.dest, option.default)
+        CONF.clear_default(option.dest)
 
     def run(url: str, **options: str) -> tuple[int, Checks]:
         config = tmp_path / "ironic.conf"
