@@ -47,6 +47,7 @@ class Request:
     path: str
     body: Any
     headers: dict[str, str]
+    query: str = ""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -201,6 +202,21 @@ def _tree() -> dict[str, Any]:
             "DateTimeLocalOffset": "+00:00",
         },
     }
+
+
+def paged(document: dict[str, Any], size: int) -> Callable[[Request], Answer]:
+    """Answer with a collection in pages of so many members."""
+
+    def answer(request: Request) -> Answer:
+        start = int(request.query.removeprefix("$skip=") or 0)
+        members = document["Members"]
+        page = {**document, "Members": members[start : start + size]}
+        page["Members@odata.count"] = len(members)
+        if start + size < len(members):
+            page["Members@odata.nextLink"] = f"{request.path}?$skip={start + size}"
+        return Answer(200, page)
+
+    return answer
 
 
 class Bmc:
@@ -393,11 +409,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _serve(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         raw = self.rfile.read(length)
+        path, _, query = self.path.partition("?")
         request = Request(
             self.command,
-            self.path.partition("?")[0].rstrip("/"),
+            path.rstrip("/"),
             json.loads(raw) if raw else None,
             {name.lower(): value for name, value in self.headers.items()},
+            query,
         )
         answer = self.owner.handle(request)
         self.owner.refused += answer.status == 401

@@ -24,7 +24,7 @@ import sushy.exceptions
 
 from ironic_rs.conf import CONF
 from ironic_rs.drivers import patience
-from ironic_rs.drivers.redfish import transport
+from ironic_rs.drivers.redfish import pages, transport
 from ironic_rs.drivers.redfish.driver_info import ConnectionKey
 from ironic_rs.integrations import healing, http
 from ironic_rs.integrations.healing import Partner
@@ -190,11 +190,24 @@ class Connector(sushy.connector.Connector):
             if operation.inside:
                 # A request within a request, such as a new log-in: one try.
                 return super()._op(method, path, **kwargs)
-            operation.inside = True
-            try:
-                return self._retried(operation, method, path, kwargs)
-            finally:
-                operation.inside = False
+            response = self._outermost(operation, method, path, kwargs)
+            if method == "GET":
+
+                def page(path: str) -> requests.Response:
+                    only = {"server_side_retries_left": 0}
+                    return self._outermost(operation, "GET", path, only)
+
+                return pages.whole(response, page, operation.budget)
+            return response
+
+    def _outermost(
+        self, operation: transport.Operation, method: str, path: str, kwargs: dict[str, Any]
+    ) -> requests.Response:
+        operation.inside = True
+        try:
+            return self._retried(operation, method, path, kwargs)
+        finally:
+            operation.inside = False
 
     def _retried(
         self, operation: transport.Operation, method: str, path: str, kwargs: dict[str, Any]

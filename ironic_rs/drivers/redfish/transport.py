@@ -60,10 +60,10 @@ class Operation:
     """
 
     __slots__ = (
-        "_budget",
         "_end",
         "accepted",
         "attempts",
+        "budget",
         "hurried",
         "inside",
         "refusal",
@@ -74,7 +74,7 @@ class Operation:
     def __init__(self, budget: float, attempts: int, hurried: bool = False) -> None:
         self.attempts = attempts
         self.hurried = hurried
-        self._budget = budget
+        self.budget = budget
         self._end = time.monotonic() + budget
         #: A request is under way; others are part of it.
         self.inside = False
@@ -88,7 +88,7 @@ class Operation:
 
     def answered(self) -> None:
         """The BMC answered: the budget starts anew."""
-        self._end = time.monotonic() + self._budget
+        self._end = time.monotonic() + self.budget
 
     def remaining(self) -> float:
         """Return the seconds that are left, at least a little."""
