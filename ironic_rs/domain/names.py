@@ -6,6 +6,7 @@ Source: specification rest-api.md sections 5.1, 5.2, 10.3; field case K18.
 from __future__ import annotations
 
 import functools
+import ipaddress
 import re
 import uuid
 
@@ -62,6 +63,14 @@ def is_valid_name(text: str, *, hostname_only: bool = False) -> bool:
     if hostname_only:
         return len(text) <= 255 and _HOST_NAME.fullmatch(text) is not None
     return is_logical_name(text)
+
+
+def canonical_ip(text: str) -> str:
+    """Return the one way to write an IP address (RFC 5952); other text as it is."""
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        return text
 
 
 def normalize_mac(text: str) -> str | None:

@@ -55,11 +55,16 @@ def _hosts(node: models.Node) -> set[str]:
 
 
 def _host(value: str) -> str | None:
+    """Return the host of a URL, of ``host[:port][/path]``, or of a bare IPv6 address."""
+    text = value.strip()
     try:
-        host = urlsplit(value).hostname if "://" in value else value
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        pass
+    try:
+        return urlsplit(text if "://" in text else f"//{text}").hostname
     except ValueError:
         return None
-    return host.strip("[]") if host else None
 
 
 def _is_loopback(address: str) -> bool:

@@ -185,7 +185,7 @@ def _that_wait(uuids: list[str]) -> list[Node]:
 def _by_bmc(addresses: list[str]) -> list[Node]:
     if not addresses:
         return []
-    wanted = set(addresses)
+    wanted = {names.canonical_ip(address) for address in addresses}
     rows = db_nodes.select(_COLUMNS, {"provision_state": states.INSPECTWAIT})
     return [
         row

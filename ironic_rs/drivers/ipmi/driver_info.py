@@ -148,18 +148,29 @@ def port_number(node: models.Node, key: str, value: Any) -> int:
 
 def _address(node: models.Node, value: Any) -> str:
     """Return the address; a word that a program takes for an option is not one."""
-    text = value.strip().strip("[]") if isinstance(value, str) else ""
+    text = value.strip() if isinstance(value, str) else ""
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
     try:
-        return str(ipaddress.ip_address(text))
+        found = ipaddress.ip_address(text)
     except ValueError:
         pass
+    else:
+        if isinstance(found, ipaddress.IPv6Address) and found.scope_id is not None:
+            raise _invalid(
+                node,
+                f"ipmi_address '{value}' has an IPv6 zone identifier, which means something "
+                "else on every conductor; use a global or unique local address.",
+            )
+        return str(found)
     labels = text.rstrip(".").split(".")
     named = len(text) <= 255 and all(_HOST_LABEL.fullmatch(label) for label in labels)
     # What ends in a number is an IPv4 address or a mistake, never a name (RFC 1123).
     if not named or labels[-1].isdigit():
         raise _invalid(
             node,
-            f"ipmi_address is '{value}', expected an IP address or a host name.",
+            f"ipmi_address is '{value}', expected an IP address or a host name; a port goes "
+            "into ipmi_port.",
         )
     return text.rstrip(".")
 

@@ -90,9 +90,8 @@ def _address(node: models.Node, value: Any) -> tuple[str, str]:
     """Return (scheme and authority, root prefix)."""
     if not isinstance(value, str):
         raise _invalid(node, "redfish_address must be a string with the URL of the BMC.")
-    text = value.strip()
-    if "://" not in text:
-        text = f"https://{_with_brackets(text)}"
+    scheme, found, rest = value.strip().rpartition("://")
+    text = f"{scheme if found else 'https'}://{_with_brackets(rest)}"
     try:
         parts = parse.urlsplit(text)
         host, port = parts.hostname, parts.port

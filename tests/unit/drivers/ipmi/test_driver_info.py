@@ -58,6 +58,7 @@ def test_a_password_is_never_shown():
         ("bmc-1.example.org", "bmc-1.example.org"),
         ("BMC-1.Example.org.", "BMC-1.Example.org"),
         ("bmc_1", "bmc_1"),
+        (" [2001:DB8::0:10] ", "2001:db8::10"),
     ],
 )
 def test_addresses(given, expected):
@@ -70,6 +71,22 @@ def test_addresses(given, expected):
 )
 def test_what_is_no_address_is_named(address):
     with pytest.raises(errors.InvalidParameterValue, match="ipmi_address is"):
+        parse(node(ipmi_address=address))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://[2001:db8::10]", "https://[2001:db8::10]:8443/", "[2001:db8::10]:623", "[2001:db8::"],
+)
+def test_a_port_or_a_url_is_no_ipv6_address(address):
+    with pytest.raises(errors.InvalidParameterValue, match="ipmi_port") as raised:
+        parse(node(ipmi_address=address))
+    assert address in str(raised.value)
+
+
+@pytest.mark.parametrize("address", ["fe80::1%eth0", "[fe80::1%eth0]", "fe80::1%1"])
+def test_a_zone_of_one_host_is_refused(address):
+    with pytest.raises(errors.InvalidParameterValue, match="zone identifier"):
         parse(node(ipmi_address=address))
 
 

@@ -26,6 +26,9 @@ def parse(**info):
         ("[2001:db8::10]", "https://[2001:db8::10]", "/redfish/v1/"),
         ("2001:db8::10", "https://[2001:db8::10]", "/redfish/v1/"),
         ("2001:db8::10/root", "https://[2001:db8::10]", "/root/"),
+        ("[2001:db8::10]:8443/", "https://[2001:db8::10]:8443", "/redfish/v1/"),
+        ("http://2001:db8::10", "http://[2001:db8::10]", "/redfish/v1/"),
+        ("https://2001:db8::10/root/", "https://[2001:db8::10]", "/root/"),
     ],
 )
 def test_addresses(address, expected, prefix):
@@ -42,7 +45,9 @@ def test_addresses(address, expected, prefix):
         ("https://[2001:db8::10", "not a URL"),
         ("https://bmc:port", "not a URL"),
         ("https://a b", "no valid host"),
-        ("fe80::1%eth0", "zone identifier|must have"),
+        ("fe80::1%eth0", "zone identifier"),
+        ("[fe80::1%eth0]", "zone identifier"),
+        ("https://fe80::1%25eth0/", "zone identifier"),
         ("https://[fe80::1%25eth0]", "zone identifier"),
         ("https://me:secret@bmc", "must not contain credentials"),
     ],
