@@ -27,8 +27,8 @@ PROPERTIES: Properties = {
         "Path of the system resource, such as /redfish/v1/Systems/1. Needed when the BMC "
         "has several systems."
     ),
-    "redfish_username": "Account on the BMC.",
-    "redfish_password": "Password of the account.",
+    "redfish_username": "Account on the BMC. Default: no log-in.",
+    "redfish_password": "Password of the account. Default: the empty one.",
     "redfish_verify_ca": (
         "Whether to verify the certificate of the BMC: a boolean, or the path of a file or "
         "directory of trusted certificates. Default: [redfish]verify_ca, else true."
@@ -168,10 +168,21 @@ def _text(node: models.Node, name: str, default: str | None = None) -> str | Non
     return value
 
 
+def _account(node: models.Node) -> tuple[str | None, str | None]:
+    """Return (user name, password); an account without a password has an empty one."""
+    username, password = _text(node, "redfish_username"), _text(node, "redfish_password")
+    if password is not None and username is None:
+        raise errors.MissingParameterValue(
+            f"Node {node.uuid}: driver_info has redfish_password, but no redfish_username."
+        )
+    return username, (password or "") if username is not None else None
+
+
 def parse_driver_info(node: models.Node) -> RedfishInfo:
     """Read and check the Redfish part of ``driver_info``.
 
-    :raises MissingParameterValue: redfish_address is missing.
+    :raises MissingParameterValue: redfish_address, or the user name of a password, is
+        missing.
     :raises InvalidParameterValue: a bad value; the text names the key.
     """
     info = node.driver_info
@@ -191,11 +202,12 @@ def parse_driver_info(node: models.Node) -> RedfishInfo:
         wait = -1
     if wait < 0:
         raise _invalid(node, "firmware_update_unresponsive_bmc_wait must be seconds, 0 or more.")
+    username, password = _account(node)
     key = ConnectionKey(
         address=address,
         root_prefix=prefix,
-        username=_text(node, "redfish_username"),
-        password=_text(node, "redfish_password"),
+        username=username,
+        password=password,
         verify_ca=_verify_ca(node, info.get("redfish_verify_ca")),
         auth_type=_choice(
             node, "redfish_auth_type", ("basic", "session", "auto"), CONF.redfish.auth_type

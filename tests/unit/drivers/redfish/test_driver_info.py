@@ -123,7 +123,7 @@ def test_every_setting_of_a_connection_makes_another_key():
     first = parse().key
     for info in (
         {"redfish_username": "u"},
-        {"redfish_password": "p"},
+        {"redfish_username": "u", "redfish_password": "p"},
         {"redfish_verify_ca": False},
         {"redfish_auth_type": "basic"},
         {"redfish_tls_minimum_version": "1.3"},
@@ -132,6 +132,20 @@ def test_every_setting_of_a_connection_makes_another_key():
     ):
         assert parse(**info).key != first
     assert parse(redfish_system_id="/x").key == first
+
+
+@pytest.mark.parametrize(
+    "nothing", [{}, {"redfish_password": None}, {"redfish_password": ""}], ids=str
+)
+def test_an_account_without_password_has_the_empty_one(nothing):
+    assert parse(redfish_username="u", **nothing).key.password == ""
+    assert parse(**{k: v for k, v in nothing.items() if v is None}).key.password is None
+
+
+@pytest.mark.parametrize("password", ["p", ""])
+def test_a_password_needs_its_account(password):
+    with pytest.raises(errors.MissingParameterValue, match="redfish_username"):
+        parse(redfish_password=password)
 
 
 def test_a_key_does_not_show_the_password():
