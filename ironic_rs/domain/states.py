@@ -311,6 +311,7 @@ STUCK_STATES_TREATED_AS_FAIL = frozenset(
         SERVICING,
     }
 )
+#: Here and below a servicing is treated as a cleaning is (field case 63).
 LOOKUP_ALLOWED = frozenset(
     {
         DEPLOYING,
@@ -321,27 +322,18 @@ LOOKUP_ALLOWED = frozenset(
         INSPECTWAIT,
         RESCUING,
         RESCUEWAIT,
-        SERVICEWAIT,
-    }
-)
-FASTTRACK_LOOKUP_ALLOWED = frozenset(
-    {
-        ENROLL,
-        MANAGEABLE,
-        AVAILABLE,
-        DEPLOYING,
-        DEPLOYWAIT,
-        CLEANING,
-        CLEANWAIT,
-        INSPECTING,
-        INSPECTWAIT,
-        RESCUING,
-        RESCUEWAIT,
         SERVICING,
         SERVICEWAIT,
-        SERVICEHOLD,
     }
 )
+FASTTRACK_LOOKUP_ALLOWED = LOOKUP_ALLOWED | {
+    ENROLL,
+    MANAGEABLE,
+    AVAILABLE,
+    DEPLOYHOLD,
+    CLEANHOLD,
+    SERVICEHOLD,
+}
 FAILURE = frozenset(
     {ADOPTFAIL, CLEANFAIL, DEPLOYFAIL, INSPECTFAIL, RESCUEFAIL, SERVICEFAIL, UNRESCUEFAIL}
 )
@@ -396,8 +388,8 @@ HEARTBEAT_RECORD_ONLY = frozenset(
         SERVICING,
     }
 )
-SYNC_EXCLUDED = frozenset({DEPLOYWAIT, CLEANWAIT, ENROLL, ADOPTFAIL})
-PXE_BOOT_RETRY = frozenset({DEPLOYWAIT, CLEANWAIT, RESCUEWAIT})
+SYNC_EXCLUDED = frozenset({DEPLOYWAIT, CLEANWAIT, SERVICEWAIT, ENROLL, ADOPTFAIL})
+PXE_BOOT_RETRY = frozenset({DEPLOYWAIT, CLEANWAIT, SERVICEWAIT, RESCUEWAIT})
 ABORTABLE_BY_VERB = frozenset(
     {
         CLEANWAIT,

@@ -281,8 +281,7 @@ def wipe_on_power_off(node: StepNode) -> None:
     _drop(
         info,
         "agent_url",
-        "agent_cached_deploy_steps",
-        "agent_cached_clean_steps",
+        *(kind.cached_key for kind in KINDS.values()),
         "agent_verify_ca",
         "agent_start_attempted",
     )

@@ -34,6 +34,12 @@ LOG = logging.getLogger(__name__)
 #: What changes when somebody takes a node up again.
 _MOVES = ("provision_state", "provision_updated_at", "target_power_state", "updated_at")
 
+#: State in which a ramdisk may be running -> what clears up after its flow.
+_CLEAN_UPS = {
+    states.CLEANING: failures.cleaning_error_handler,
+    states.SERVICING: failures.servicing_error_handler,
+}
+
 
 class OrphanCheck:
     """One conductor's check; remembers what it saw in the pass before."""
@@ -115,7 +121,7 @@ def _tolerant(uuid: str, action: Any) -> None:
 
 
 def _settle(task: Task, reason: str) -> None:
-    """Fail what ran on a node that lost its worker; clean up after a cleaning."""
+    """Fail what ran on a node that lost its worker; clean up where a ramdisk may run."""
     node = task.node
     what = (
         f"Operation in state '{node.provision_state}'"
@@ -123,10 +129,11 @@ def _settle(task: Task, reason: str) -> None:
         else "Pending power operation"
     )
     message = f"{what} was aborted: {reason}."
-    cleaning = node.provision_state == states.CLEANING
-    if not recovery.fail_transient(task, message, "takeover", clean_up_follows=cleaning):
+    clean_up = _CLEAN_UPS.get(node.provision_state)
+    follows = clean_up is not None
+    if not recovery.fail_transient(task, message, "takeover", clean_up_follows=follows):
         return
-    if task.node.provision_state == states.CLEANFAIL:
+    if clean_up is not None:
         try:
             task.load_driver()
         except errors.IronicError as exc:
@@ -134,4 +141,4 @@ def _settle(task: Task, reason: str) -> None:
             recovery.forget_step(task.node)
             task.save()
             return
-        failures.cleaning_error_handler(task, message, set_fail_state=False)
+        clean_up(task, message, set_fail_state=False)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from tests.functional.defects.conftest import conf, empty_database, site, transport
+from tests.functional.defects.conftest import (
+    agent,
+    conf,
+    empty_database,
+    site,
+    site_with_agent,
+    transport,
+)
 
-__all__ = ["conf", "empty_database", "site", "transport"]
+__all__ = ["agent", "conf", "empty_database", "site", "site_with_agent", "transport"]

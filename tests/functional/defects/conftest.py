@@ -14,6 +14,7 @@ from tests.functional.api.conftest import configured, empty_database, services_o
 from tests.functional.api.harness import Client
 from tests.functional.defects.site import HOST, WAIT, Site, scripted
 from tests.harness.scripted import Kit
+from tests.unit.drivers.agent_server import AgentServer
 
 __all__ = ["empty_database"]
 
@@ -51,3 +52,17 @@ def site(conf: Any, transport: DirectTransport) -> Iterator[Site]:
         assert server.wait(WAIT)
         conductor.workers.close()
         assert conductor.workers.wait(WAIT)
+
+
+@pytest.fixture
+def agent(conf: Any, empty_database: Path) -> Iterator[AgentServer]:
+    """A ramdisk; the site that is asked for later has its deploy interface."""
+    conf.set_override("enabled_deploy_interfaces", ["fake", "noop", "custom-agent"])
+    conf.set_override("command_wait_interval", 0, group="agent")
+    with AgentServer().running() as server:
+        yield server
+
+
+@pytest.fixture
+def site_with_agent(agent: AgentServer, site: Site) -> tuple[Site, AgentServer]:
+    return site, agent

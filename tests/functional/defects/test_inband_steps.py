@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ironic_rs.domain import states
 from ironic_rs.domain.steps import KINDS
-from tests.functional.defects.site import Site, steps
-from tests.unit.drivers.agent_server import AgentServer
-
-STEP = {"interface": "deploy", "step": "erase", "priority": 10}
-OTHER = {"interface": "deploy", "step": "burn", "priority": 20}
-
-
-@pytest.fixture
-def agent(conf: Any, empty_database: Any) -> Iterator[AgentServer]:
-    """A ramdisk; the site has its deploy interface."""
-    conf.set_override("enabled_deploy_interfaces", ["fake", "noop", "custom-agent"])
-    conf.set_override("command_wait_interval", 0, group="agent")
-    with AgentServer().running() as server:
-        yield server
-
-
-def lists(agent: AgentServer, kind: str, *found: dict[str, Any]) -> None:
-    """What the agent answers when it is asked for its steps."""
-    answer = {
-        "hardware_manager_version": {"generic": "2"},
-        f"{kind}_steps": {"Generic": list(found)},
-    }
-    agent.answers[f"{kind}.get_{kind}_steps"] = lambda _: {"status": "SUCCEEDED", "result": answer}
-
-
-def in_step(site: Site, kind: str, plan: list[dict[str, Any]], **values: Any) -> str:
-    """A node that waits for the first step of its plan, which the agent runs."""
-    site.kit.interfaces.pop("deploy", None)
-    data = KINDS[kind]
-    info = {
-        data.steps_key: plan,
-        data.index_key: 0,
-        data.cached_key: {"deploy": plan},
-        "steps_validated": True,
-    }
-    row = {data.field: plan[0], "deploy_interface": "custom-agent", "driver_internal_info": info}
-    return site.node(data.wait, **(row | values))
+from tests.functional.defects.inband import OTHER, STEP, in_step, lists
+from tests.functional.defects.site import steps
 
 
 def test_w17_a_failed_step_of_a_servicing_fails_the_servicing(
@@ -130,8 +94,3 @@ def test_w21_automated_cleaning_starts_over_with_the_new_list(site_with_agent: A
     assert agent.params("clean.execute_clean_step")["step"]["step"] == "burn"
     plan = site.stored(uuid).driver_internal_info["clean_steps"]
     assert [step["step"] for step in plan if step["interface"] == "deploy"][:2] == ["burn", "erase"]
-
-
-@pytest.fixture
-def site_with_agent(agent: AgentServer, site: Site) -> tuple[Site, AgentServer]:
-    return site, agent

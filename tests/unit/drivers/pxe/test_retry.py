@@ -39,14 +39,18 @@ def test_the_nodes_to_look_at(make, config):
     ((mark, _method),) = make("pxe").driver.boot.periodics()
     assert mark.interval(CONF) == 7
     assert mark.filters == {
-        "provision_state_in": [states.CLEANWAIT, states.RESCUEWAIT, states.DEPLOYWAIT],
+        "provision_state_in": sorted(
+            [states.CLEANWAIT, states.RESCUEWAIT, states.DEPLOYWAIT, states.SERVICEWAIT]
+        ),
         "reserved": False,
         "maintenance": False,
         "provisioned_before": 300,
     }
 
 
-@pytest.mark.parametrize("state", [states.DEPLOYWAIT, states.CLEANWAIT, states.RESCUEWAIT])
+@pytest.mark.parametrize(
+    "state", [states.DEPLOYWAIT, states.CLEANWAIT, states.RESCUEWAIT, states.SERVICEWAIT]
+)
 def test_a_silent_machine_is_booted_again(waiting, state):
     task = waiting(state)
     task.driver.boot.check_boot_timeouts(task)
