@@ -155,6 +155,24 @@ OPTS: list[cfg.Opt] = [
         ),
     ),
     cfg.IntOpt(
+        "raid_config_status_interval",
+        default=60,
+        min=0,
+        help=(
+            "Seconds between looks at RAID volumes that BMCs create or delete in the "
+            "background. 0: never, so such a step ends only by its time-out."
+        ),
+    ),
+    cfg.IntOpt(
+        "raid_config_fail_interval",
+        default=60,
+        min=0,
+        help=(
+            "Seconds between looks for RAID volumes of steps that have failed: what came of "
+            "them is written to raid_config. 0: never."
+        ),
+    ),
+    cfg.IntOpt(
         "boot_mode_config_timeout",
         default=900,
         min=0,

@@ -239,6 +239,9 @@ BIOS_STATE = "redfish_bios_state"
 #: start of the first, in seconds since the epoch.
 FIRMWARE_STATE = ("redfish_fw_updates", "redfish_fw_update_start_time")
 
+#: RAID volumes under way.  Stays when a flow fails: what came of them is looked up then.
+RAID_STATE = "raid_configs"
+
 #: A step that starts anew must not take what an aborted one left for its own.
 _ALL_FLAGS = (
     *(flag for k in KINDS.values() for flag in (k.reboot_flag, k.polling_flag, k.skip_flag)),

@@ -287,14 +287,18 @@ class Bmc:
         path: str,
         answer: Answer | Callable[[Request], Answer | None],
         times: int | None = None,
+        *,
+        first: bool = False,
     ) -> None:
         """Answer the next ``times`` (None: all) requests that match in this way.
 
         :param path: a regular expression, searched for.
         :param answer: a callable may return None for the ordinary answer.
+        :param first: go before what was scripted earlier.
         """
         give = answer if callable(answer) else lambda _request: answer
-        self._rules.append(_Rule(method, re.compile(path), give, times))
+        at = 0 if first else len(self._rules)
+        self._rules.insert(at, _Rule(method, re.compile(path), give, times))
 
     def asked(self, method: str | None = None, path: str = "") -> list[Request]:
         """The recorded requests that match."""

@@ -186,6 +186,8 @@ class Connector(sushy.connector.Connector):
         """
         self._check_refused()
         kwargs["server_side_retries_left"] = 0
+        # The library would wait here for the end of a task; its callers follow it.
+        kwargs["blocking"] = False
         with self.operation() as operation:
             if operation.inside:
                 # A request within a request, such as a new log-in: one try.

@@ -53,9 +53,15 @@ def look(bmc: NodeBmc, uri: str | None) -> TaskView:
         task = monitor.task or monitor.get_task()
     except sushy.exceptions.ResourceNotFoundError:
         return TaskView(Phase.GONE)
+    except sushy.exceptions.BadRequestError as exc:
+        # A monitor that has ended answers as the operation would have done.
+        return TaskView(Phase.FAILED, text=exc.detail or str(exc))
     except sushy.exceptions.MissingAttributeError:
         # The monitor has ended and shows the result of the operation instead of a task.
         return TaskView(Phase.ACTIVE if monitor.is_processing else Phase.DONE)
+    if not monitor.is_processing and "TaskState" not in (task.json or {}):
+        # The same, with what was made in place of a task.
+        return TaskView(Phase.DONE)
     state = task.task_state
     text = _text(task)
     if state in _ACTIVE:

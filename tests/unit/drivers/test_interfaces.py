@@ -53,6 +53,23 @@ STEPS["raid", "agent"] = {
     "deploy": {"apply_configuration": (0, _RAID_CONFIG)},
     "service": {"apply_configuration": (0, _RAID_CONFIG, True)},
 }
+_RAID_CHOICE = dict.fromkeys(
+    ("create_root_volume", "create_nonroot_volumes", "delete_existing"), False
+)
+STEPS["raid", "redfish"] = {
+    "clean": {
+        "create_configuration": (0, _RAID_CHOICE, True),
+        "delete_configuration": (0, {}, True),
+    },
+    "deploy": {
+        "apply_configuration": (0, {"raid_config": True, **_RAID_CHOICE}),
+        "delete_configuration": (0, {}),
+    },
+    "service": {
+        "apply_configuration": (0, {"raid_config": True, **_RAID_CHOICE}, True),
+        "delete_configuration": (0, {}, True),
+    },
+}
 STEPS["deploy", "direct"] = {
     "deploy": STEPS["deploy", "custom-agent"]["deploy"] | {"write_image": (80, {})}
 }
@@ -67,7 +84,19 @@ _AGENT = {
     "image_https_proxy",
     "image_no_proxy",
 }
+_REDFISH = {
+    "firmware_update_unresponsive_bmc_wait",
+    "redfish_address",
+    "redfish_auth_type",
+    "redfish_password",
+    "redfish_system_id",
+    "redfish_tls_ciphers",
+    "redfish_tls_minimum_version",
+    "redfish_username",
+    "redfish_verify_ca",
+}
 PROPERTIES = {
+    ("raid", "redfish"): _REDFISH,
     ("vendor", "fake"): {"B1", "B2"},
     ("deploy", "direct"): _AGENT,
     ("deploy", "custom-agent"): _AGENT,
@@ -81,7 +110,8 @@ def installed() -> list[Any]:
     found = []
     for interface_type in base.INTERFACE_TYPES:
         for entry in metadata.entry_points(group=f"{INTERFACE_GROUP}.{interface_type}"):
-            if entry.name in OURS or entry.name.startswith("no-"):
+            known = (interface_type, entry.name) in STEPS
+            if known or entry.name in OURS or entry.name.startswith("no-"):
                 found.append(
                     pytest.param(interface_type, entry, id=f"{interface_type}-{entry.name}")
                 )
