@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ironic_rs.conf import CONF
-from ironic_rs.integrations import healing
+from ironic_rs.domain import errors
+from ironic_rs.integrations import healing, interruption
 from ironic_rs.integrations.healing import Partner
 
 if TYPE_CHECKING:
+    from ironic_rs.conductor.interrupts import Work
     from ironic_rs.conductor.task import Task
 
 LOG = logging.getLogger(__name__)
@@ -29,47 +30,6 @@ _CALLED: Mapping[Partner, str] = {
     Partner.AGENT: "agent",
     Partner.IMAGES: "image server",
 }
-
-
-class Pauses:
-    """The pauses that run in one conductor, by node."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: dict[str, threading.Event] = {}
-        self._aborted: set[str] = set()
-        self._closed = False
-
-    def pause(self, uuid: str, seconds: float) -> bool:
-        """Wait; False when an abort has ended the wait."""
-        ended = threading.Event()
-        with self._lock:
-            if self._closed:
-                return True
-            self._running[uuid] = ended
-        ended.wait(seconds)
-        with self._lock:
-            del self._running[uuid]
-            aborted = uuid in self._aborted
-            self._aborted.discard(uuid)
-        return not aborted
-
-    def abort(self, uuid: str) -> bool:
-        """End the pause of a node for good; False when there is none."""
-        with self._lock:
-            ended = self._running.get(uuid)
-            if ended is None:
-                return False
-            self._aborted.add(uuid)
-            ended.set()
-            return True
-
-    def close(self) -> None:
-        """End all pauses, and let no new one begin."""
-        with self._lock:
-            self._closed = True
-            for ended in self._running.values():
-                ended.set()
 
 
 class _StepHealer:
@@ -104,8 +64,7 @@ class _StepHealer:
         LOG.warning("%s", text)
         task.history(text, EVENT_TYPE, error=False)
         task.check_lock()
-        pauses = task.conductor.pauses
-        if not pauses.pause(uuid, seconds):
+        if not task.conductor.interrupts.pause(uuid, seconds):
             self._over = True
             task.history(
                 f"Node {uuid}, {self._doing}: retries were ended by an abort request.",
@@ -119,13 +78,37 @@ class _StepHealer:
         return True
 
 
+class _StepWatch:
+    """Knows whether one step, or the preparation of a flow, is still wanted."""
+
+    def __init__(self, task: Task, doing: str, work: Work) -> None:
+        self._task = task
+        self._doing = doing
+        self._work = work
+
+    def check(self) -> None:
+        """Return when the work may go on."""
+        if self._work.aborted:
+            raise errors.WorkAborted(node=self._task.node.uuid, what=self._doing)
+        self._task.check_lock()
+
+    def stoppable(self, stop: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+        """Have ``stop`` called, by another thread, when the work in the block is to end."""
+        return self._task.conductor.interrupts.stoppable(self._work, stop)
+
+
 @contextlib.contextmanager
 def within(task: Task, doing: str, *, agent: bool = True) -> Iterator[None]:
-    """Make calls of the block again as ``[self_healing]`` says.
+    """Make calls of the block again as ``[self_healing]`` says; a user may break it off.
 
     :param doing: the work, for the history: ``deploy step deploy.write_image``.
     :param agent: false when it is part of the plan that the agent is away.
     """
     partners = frozenset(Partner) if agent else frozenset(Partner) - {Partner.AGENT}
-    with healing.by(_StepHealer(task, doing, partners)):
+    node = task.node
+    with (
+        task.conductor.interrupts.work(node.uuid, node.provision_state) as work,
+        healing.by(_StepHealer(task, doing, partners)),
+        interruption.by(_StepWatch(task, doing, work)),
+    ):
         yield

@@ -13,11 +13,11 @@ from ironic_rs.conductor import recovery
 from ironic_rs.conductor.endpoints import ENDPOINTS
 from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conductor.flows.hooks import TaskFlows
-from ironic_rs.conductor.healing import Pauses
+from ironic_rs.conductor.interrupts import Interrupts
 from ironic_rs.conductor.keepalive import KeepAlive
 from ironic_rs.conductor.lockbook import LockBook
 from ironic_rs.conductor.news import News
-from ironic_rs.conductor.periodics import tasks
+from ironic_rs.conductor.periodics import housekeeping, tasks
 from ironic_rs.conductor.periodics.allocations import check_orphan_allocations
 from ironic_rs.conductor.periodics.scheduler import Scheduler
 from ironic_rs.conductor.task import Task, TaskManager
@@ -50,7 +50,7 @@ class Conductor:
     :ivar tasks: makes tasks on nodes.
     :ivar allocating: which thread looks for a node for which allocation.
     :ivar news: tells the world what happens to nodes.
-    :ivar pauses: which nodes' work waits to make a call again.
+    :ivar interrupts: which nodes' work can be broken off.
     :ivar metrics: how long things take, and how many there are.
     :ivar workers: runs what outlives an RPC call.
     :ivar ring: which conductor owns a node.
@@ -73,7 +73,7 @@ class Conductor:
         self.fence = SelfFence(lambda: CONF.conductor.heartbeat_timeout)
         self.news = News(self.host)
         self.metrics = Metrics(CONF, self.host)
-        self.pauses = Pauses()
+        self.interrupts = Interrupts()
         self.workers = WorkerPools(CONF)
         self.tasks = TaskManager(self)
         self.allocating = LockBook()
@@ -107,6 +107,7 @@ class Conductor:
         # A bad file is found now, not by the first inspection.
         builtin.load()
         recovery.free_own_locks(self)
+        housekeeping.clear_unfinished_images()
         self.periodics = Scheduler(self, tasks.collect(self))
         self._server = self._transport.serve(self.host, self.registry)
         # Before the registration: from then on requests are routed here.
@@ -211,7 +212,7 @@ class Conductor:
 
         LOG.info("Conductor %s is stopping", self.host)
         self.stopping.set()
-        self.pauses.close()
+        self.interrupts.close()
         others = not self._keep_registered and self._leave_ring()
         if not others:
             # Nobody else would take it: a call that needs a worker is told to come again.

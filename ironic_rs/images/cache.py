@@ -9,6 +9,7 @@ Source: specification drivers.md section 12.5; field case 81.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -20,24 +21,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oslo_log import log
-from oslo_utils import units
+from oslo_utils import units, uuidutils
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
-from ironic_rs.images import checksum, formats
+from ironic_rs.images import formats, workshop
 from ironic_rs.images.checksum import Checksum
-from ironic_rs.images.services import CHUNK, ImageInfo, redact, service_for
+from ironic_rs.images.services import ImageInfo, copy, digest, redact, service_for
+from ironic_rs.integrations import interruption
 
 LOG = log.getLogger(__name__)
 
-#: Suffixes of what lies beside a master: what is known of it, and unfinished work.
+#: Suffix of what lies beside a master: what is known of it.
 _FACTS = ".json"
-_PART = ".part"
-
-_locks: dict[Path, threading.Lock] = {}
-_guard = threading.Lock()
-_serial = threading.Lock()
-_slots: threading.BoundedSemaphore | None = None
+#: Seconds after which who waits for others looks whether it is still wanted.
+_LOOK_UP = 0.5
 
 
 @dataclass(frozen=True)
@@ -68,25 +66,83 @@ class Wish:
     to_raw: bool = False
 
 
-@contextlib.contextmanager
-def _one_at_a_time(master: Path) -> Iterator[None]:
-    """Let one thread work on a master (on all of them without parallel downloads)."""
-    global _slots
-    with _guard:
-        if _slots is None:
-            _slots = threading.BoundedSemaphore(CONF.image_download_concurrency)
-        slots = _slots
-        lock = _locks.setdefault(master, threading.Lock())
-    turn = contextlib.nullcontext() if CONF.parallel_image_downloads else _serial
-    with lock, turn, slots:
-        yield
+class _Turns:
+    """Who works on which master: one thread at a time."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        #: Master -> its lock, and how many threads have it or wait for it.
+        self._locks: dict[Path, tuple[threading.Lock, int]] = {}
+
+    @contextlib.contextmanager
+    def _known(self, master: Path) -> Iterator[threading.Lock]:
+        with self._guard:
+            lock, users = self._locks.get(master, (threading.Lock(), 0))
+            self._locks[master] = lock, users + 1
+        try:
+            yield lock
+        finally:
+            with self._guard:
+                lock, users = self._locks.pop(master)
+                if users > 1:
+                    self._locks[master] = lock, users - 1
+
+    @contextlib.contextmanager
+    def taken(self, master: Path) -> Iterator[None]:
+        """Wait for the turn.
+
+        :raises WorkAborted, LockLost: nobody wants it any more.
+        """
+        with self._known(master) as lock:
+            while not lock.acquire(timeout=_LOOK_UP):
+                interruption.check()
+            try:
+                yield
+            finally:
+                lock.release()
+
+    @contextlib.contextmanager
+    def tried(self, master: Path) -> Iterator[bool]:
+        """Take the turn if it is free, which the block is told."""
+        with self._known(master) as lock:
+            mine = lock.acquire(blocking=False)
+            try:
+                yield mine
+            finally:
+                if mine:
+                    lock.release()
 
 
-def _is_busy(master: Path) -> bool:
-    """Tell whether a thread works on a master: it is about to be used."""
-    with _guard:
-        lock = _locks.get(master)
-        return lock is not None and lock.locked()
+_turns = _Turns()
+
+
+class _Downloads:
+    """How many images are fetched at a time: the number is read once."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._one = threading.Semaphore()
+        self._some: threading.Semaphore | None = None
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Wait until one more may be fetched.
+
+        :raises WorkAborted, LockLost: nobody wants it any more.
+        """
+        with self._guard:
+            if self._some is None:
+                self._some = threading.Semaphore(CONF.image_download_concurrency)
+            slots = self._some if CONF.parallel_image_downloads else self._one
+        while not slots.acquire(timeout=_LOOK_UP):
+            interruption.check()
+        try:
+            yield
+        finally:
+            slots.release()
+
+
+_downloads = _Downloads()
 
 
 class ImageCache:
@@ -113,23 +169,24 @@ class ImageCache:
         :raises InvalidImage: a format that is not safe, permitted or as declared.
         :raises ImageConvertFailed: the conversion failed.
         :raises InsufficientDiskSpace: no room, even after removing unused images.
+        :raises WorkAborted, LockLost: nobody wants it any more.
         """
-        info = service_for(href).show(href)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if self._directory is None or info.no_cache:
-            return self._produce(href, info, target, wish)
-        self._directory.mkdir(parents=True, exist_ok=True)
-        master = self._master(href, wish)
-        with _one_at_a_time(master):
-            image = _recall(master, info)
-            if image is None:
-                LOG.info("Image %s is not in the cache, or outdated; fetching it", redact(href))
-                image = self._produce(href, info, master, wish)
-                _remember(image)
-            # The time of access tells how long an unused master has been unused.
-            os.utime(master, (time.time(), master.stat().st_mtime))
-            _deliver(master, target)
-        return replace(image, path=target)
+        with interruption.stoppable(_only_looked_for), _explained(href, target):
+            info = service_for(href).show(href)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if self._directory is None or info.no_cache:
+                with _downloads.one_more():
+                    return self._produce(href, info, target, wish)
+            self._directory.mkdir(parents=True, exist_ok=True)
+            master = self._master(href, wish)
+            with _turns.taken(master):
+                image = _recall(master, info)
+                if image is None or not _deliver(master, target):
+                    LOG.info("Image %s is not in the cache, or outdated", redact(href))
+                    with _downloads.one_more():
+                        image = self._produce(href, info, master, wish, keep=True)
+                    _deliver(master, target)
+                return replace(image, path=target)
 
     def _master(self, href: str, wish: Wish) -> Path:
         """Return the place of a master; another digest is another image."""
@@ -138,24 +195,36 @@ class ImageCache:
         suffix = ".converted" if wish.to_raw else ""
         return self._directory / f"{uuid.uuid5(uuid.NAMESPACE_URL, name)}{suffix}"
 
-    def _produce(self, href: str, info: ImageInfo, target: Path, wish: Wish) -> Image:
-        """Fetch, check and convert an image; nothing is left behind on failure."""
-        part = target.with_name(f"{target.name}.{uuid.uuid4().hex}{_PART}")
-        converted = part.with_name(f"{part.name[: -len(_PART)]}.raw{_PART}")
-        try:
+    def _produce(
+        self, href: str, info: ImageInfo, target: Path, wish: Wish, *, keep: bool = False
+    ) -> Image:
+        """Fetch, check and convert an image; nothing is left behind on failure.
+
+        :param keep: it becomes a master.
+        """
+        room = functools.partial(make_room, target.parent)
+        with workshop.opened(target.parent) as place:
+            part = place / "image"
             if info.size:
-                make_room(target.parent, info.size)
+                room(info.size)
             algorithm = wish.checksum.algorithm if wish.checksum else None
-            digest = service_for(href).download(href, part, algorithm)
-            _verify(href, digest, wish.checksum)
+            found = service_for(href).download(href, part, algorithm, room)
+            _verify_size(href, part, info)
+            _verify(href, found, wish.checksum)
             image = Image(part, self._format(part, wish.declared), wish.checksum)
             if wish.to_raw and image.format not in formats.AS_IS:
-                image = self._convert(image, converted, href)
+                image = self._convert(image, place / "raw", href)
+            if keep:
+                # What is known of an older master must not stand beside this one.
+                facts = _facts(target)
+                facts.unlink(missing_ok=True)
+                _sync(image.path)
             os.replace(image.path, target)
+            if keep:
+                known = place / "facts"
+                known.write_text(json.dumps({"format": image.format, "checksum": image.checksum}))
+                os.replace(known, facts)
             return replace(image, path=target)
-        finally:
-            part.unlink(missing_ok=True)
-            converted.unlink(missing_ok=True)
 
     def _format(self, path: Path, declared: str | None) -> str | None:
         if not self._inspect:
@@ -172,7 +241,7 @@ class ImageCache:
         algorithm = image.checksum.algorithm if image.checksum else "sha256"
         if algorithm == "md5":
             algorithm = "sha256"
-        return Image(target, "raw", Checksum(algorithm, checksum.compute(target, algorithm)))
+        return Image(target, "raw", Checksum(algorithm, digest(target, algorithm)))
 
     def unused(self) -> list[tuple[float, int, Path]]:
         """Return (last use, bytes, path) of the masters in nobody's use, oldest first."""
@@ -181,8 +250,7 @@ class ImageCache:
             for path in self._directory.iterdir():
                 with contextlib.suppress(FileNotFoundError):
                     info = path.stat()
-                    unused = info.st_nlink == 1 and not _is_busy(path)
-                    if unused and path.suffix != _FACTS and path.is_file():
+                    if info.st_nlink == 1 and path.suffix != _FACTS and path.is_file():
                         found.append((info.st_atime, info.st_size, path))
         return sorted(found)
 
@@ -193,7 +261,7 @@ class ImageCache:
         for used, size, path in self.unused():
             if now - used > self._ttl:
                 _remove(path)
-            elif path.suffix != _PART:
+            else:
                 left.append((size, path))
         total = sum(size for size, _path in left)
         for size, path in left:
@@ -209,8 +277,15 @@ class ImageCache:
         for _used, _size, path in self.unused():
             if _free(self._directory) >= needed:
                 return
-            if path.suffix != _PART:
-                _remove(path)
+            _remove(path)
+
+    def sweep(self) -> None:
+        """Remove what processes left unfinished that are gone.
+
+        :raises OSError: the directory cannot be read.
+        """
+        if self._directory is not None:
+            workshop.sweep(self._directory)
 
     def on_device_of(self, directory: Path) -> bool:
         """Tell whether the masters are on the file system of a directory."""
@@ -252,6 +327,19 @@ def all_caches() -> dict[str, ImageCache]:
     }
 
 
+def sweep() -> None:
+    """Remove what processes left unfinished that are gone, also beside the files of nodes.
+
+    :raises OSError: a directory cannot be read.
+    """
+    for cache in all_caches().values():
+        cache.sweep()
+    for root in {CONF.pxe.images_path, CONF.pxe.tftp_root, CONF.deploy.http_root}:
+        for place in Path(root).iterdir() if Path(root).is_dir() else ():
+            if uuidutils.is_uuid_like(place.name):
+                workshop.sweep(place)
+
+
 def make_room(directory: Path, needed: int) -> None:
     """Make sure that a file of ``needed`` bytes fits into a directory.
 
@@ -275,13 +363,25 @@ def _free(directory: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    LOG.debug("Removing unused cached image %s", path)
-    path.unlink(missing_ok=True)
-    _facts(path).unlink(missing_ok=True)
+    """Remove a master, unless somebody is about to use it."""
+    with _turns.tried(path) as mine, contextlib.suppress(FileNotFoundError):
+        if mine and path.stat().st_nlink == 1:
+            LOG.debug("Removing unused cached image %s", path)
+            path.unlink()
+            _facts(path).unlink(missing_ok=True)
 
 
 def _facts(master: Path) -> Path:
     return master.with_name(master.name + _FACTS)
+
+
+def _verify_size(href: str, path: Path, info: ImageInfo) -> None:
+    """Check that as many bytes came as were announced; some servers announce none at all."""
+    size = path.stat().st_size
+    if info.size and size < info.size:
+        raise errors.ImageDownloadFailed(
+            image_href=redact(href), reason=f"only {size} of {info.size} bytes came"
+        )
 
 
 def _verify(href: str, digest: str | None, expected: Checksum | None) -> None:
@@ -290,13 +390,6 @@ def _verify(href: str, digest: str | None, expected: Checksum | None) -> None:
     raise errors.ImageChecksumError(
         reason=f"image {redact(href)} has {expected.algorithm} {digest}, not {expected.value}"
     )
-
-
-def _remember(image: Image) -> None:
-    facts = _facts(image.path)
-    part = facts.with_name(facts.name + _PART)
-    part.write_text(json.dumps({"format": image.format, "checksum": image.checksum}))
-    os.replace(part, facts)
 
 
 def _recall(master: Path, info: ImageInfo) -> Image | None:
@@ -313,13 +406,49 @@ def _recall(master: Path, info: ImageInfo) -> Image | None:
     return image
 
 
-def _deliver(master: Path, target: Path) -> None:
-    """Put a master at ``target``: hard link, or a copy over a file system boundary."""
-    if target.exists() and target.samefile(master):
-        return
-    target.unlink(missing_ok=True)
+def _deliver(master: Path, target: Path) -> bool:
+    """Put a master at ``target``: hard link, or a copy over a file system boundary.
+
+    :returns: False when it is gone: another process needed the room.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        # The time of access tells how long an unused master has been unused.
+        os.utime(master, (time.time(), master.stat().st_mtime))
+        if target.exists() and target.samefile(master):
+            return True
+        with workshop.opened(target.parent) as place, master.open("rb") as source:
+            part = place / "image"
+            try:
+                os.link(master, part)
+            except OSError:
+                make_room(target.parent, master.stat().st_size)
+                with part.open("xb") as file:
+                    copy(source, file)
+            os.replace(part, target)
+        return True
+    return False
+
+
+def _only_looked_for() -> None:
+    """End nothing: that the end is wanted is noticed soon enough."""
+
+
+def _sync(path: Path) -> None:
+    """Have a file on the disk before its name is: a crash leaves it whole, or not at all."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _explained(href: str, target: Path) -> Iterator[None]:
+    """Turn errors of the file system into one that names image and place.
+
+    :raises ImageDownloadFailed: the block could not write.
+    """
     try:
-        os.link(master, target)
-    except OSError:
-        with master.open("rb") as source, target.open("xb") as file:
-            shutil.copyfileobj(source, file, CHUNK)
+        yield
+    except OSError as exc:
+        where = exc.filename2 or exc.filename or target
+        raise errors.ImageDownloadFailed(
+            image_href=redact(href), reason=f"{where}: {exc.strerror or exc}"
+        ) from exc

@@ -8,20 +8,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote, urlsplit
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
-from ironic_rs.images.services import CHUNK, HTTPImages, redact
+from ironic_rs.images.services import HTTPImages, redact
 
 #: Hexadecimal digits -> algorithm.
 _BY_LENGTH = {32: "md5", 64: "sha256", 128: "sha512"}
 _DIGEST = r"([0-9a-fA-F]{32}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128})"
 _BARE = re.compile(_DIGEST)
 _COREUTILS = re.compile(_DIGEST + r"[ \t]+\*?(\S.*)")
-_BSD = re.compile(r"(?:MD5|SHA256|SHA512)[ \t]*\((.+)\)[ \t]*=[ \t]*" + _DIGEST)
+#: Also as openssl writes it: "SHA2-256(name)= hash".
+_BSD = re.compile(r"(?:MD5|SHA2?-?256|SHA2?-?512)[ \t]*\((.+)\)[ \t]*=[ \t]*" + _DIGEST)
 #: A list of all images of a big mirror is far smaller.
 _MAX_FILE = 1024 * 1024
 
@@ -89,7 +90,7 @@ def from_file(url: str, image_href: str) -> Checksum:
     """
     check_url_supported(url)
     try:
-        text = HTTPImages().read(url, _MAX_FILE).decode()
+        text = HTTPImages().read(url, _MAX_FILE).decode("utf-8-sig")
     except (errors.ImageRefValidationFailed, UnicodeDecodeError) as exc:
         raise errors.ImageChecksumError(
             reason=f"checksum file {redact(url)} can not be read: {exc}"
@@ -144,12 +145,3 @@ def of_instance(info: Mapping[str, Any], image_href: str) -> Checksum | None:
     if not given:
         return None
     return from_file(given, image_href) if is_url(given) else parse(given)
-
-
-def compute(path: Path, algorithm: str) -> str:
-    """Return the hexadecimal digest of a file."""
-    hasher = hashlib.new(algorithm)
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            hasher.update(chunk)
-    return hasher.hexdigest()

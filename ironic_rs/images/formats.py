@@ -8,9 +8,12 @@ Source: specification drivers.md section 12.5; field case 78.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from oslo_concurrency import processutils
@@ -20,6 +23,7 @@ from oslo_utils.imageutils import format_inspector
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
+from ironic_rs.integrations import interruption
 
 LOG = log.getLogger(__name__)
 
@@ -28,6 +32,18 @@ AS_IS = frozenset({"raw", "gpt", "iso"})
 #: Declared formats of parts of an image, which hold anything.
 _PARTS = frozenset({"ari", "aki"})
 _CHUNK = 64 * 1024
+#: Bytes that no disk has; a header may claim what it likes.
+_MOST = units.Pi
+#: How packed files begin.  Content of no known format is taken for raw, but nothing can
+#: boot from these.
+_PACKED = {
+    b"\x1f\x8b\x08": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+}
 #: Seconds between two tries of a conversion.
 TRY_PAUSE = 1.0
 #: What qemu-img says when another try may do.
@@ -84,6 +100,17 @@ def check(path: Path, declared: str | None = None) -> str:
         raise errors.InvalidImage(
             reason=f"the {detected} image is not safe: {', '.join(sorted(exc.failures))}"
         ) from exc
+    size = _virtual_size(inspector)
+    if size > _MOST:
+        raise errors.InvalidImage(
+            reason=f"the {detected} image is not safe: its virtual size of {size} bytes is more "
+            "than any disk has"
+        )
+    packed = _packed(path)
+    if detected == "raw" and packed:
+        raise errors.InvalidImage(
+            reason=f"the file is packed ({packed}); publish the image unpacked, or as qcow2"
+        )
     permitted = set(CONF.conductor.permitted_image_formats)
     if "raw" in permitted:
         permitted.add("gpt")
@@ -101,13 +128,23 @@ def check(path: Path, declared: str | None = None) -> str:
 
 def virtual_size(path: Path) -> int:
     """Return how many bytes the image takes on a disk; the file's size when unknown."""
-    _detected, inspector = _inspect(path)
+    return _virtual_size(_inspect(path)[1]) or path.stat().st_size
+
+
+def _virtual_size(inspector: format_inspector.FileInspector) -> int:
+    """Return the bytes that the header of an image claims, 0 when it says nothing."""
     try:
-        return max(int(inspector.virtual_size), 0) or path.stat().st_size
+        return max(int(inspector.virtual_size), 0)
     except Exception:
         # The inspector raises whatever a broken header makes it stumble over.
-        LOG.debug("The virtual size of %s is not known", path, exc_info=True)
-        return path.stat().st_size
+        LOG.debug("The virtual size of a %s image is not known", inspector, exc_info=True)
+        return 0
+
+
+def _packed(path: Path) -> str | None:
+    with path.open("rb") as file:
+        head = file.read(max(map(len, _PACKED)))
+    return next((name for magic, name in _PACKED.items() if head.startswith(magic)), None)
 
 
 def _available_memory() -> int:
@@ -136,12 +173,18 @@ def _wait_for_memory(image: str) -> None:
     )
 
 
+def _kill(running: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in running:
+        process.kill()
+
+
 def convert_to_raw(source: Path, target: Path, detected: str, image: str) -> None:
     """Convert an image that passed :func:`check` to raw.
 
     :param detected: format returned by :func:`check`; not one of ``AS_IS``.
     :param image: reference of the image, for errors.
     :raises ImageConvertFailed: the conversion failed, or its result is not raw.
+    :raises WorkAborted, LockLost: nobody wants it any more.
     """
     if shutil.which("qemu-img") is None:
         raise errors.ImageConvertFailed(image_id=image, reason="qemu-img is not installed")
@@ -151,19 +194,22 @@ def convert_to_raw(source: Path, target: Path, detected: str, image: str) -> Non
     )
     attempts = CONF.disk_utils.image_convert_attempts
     for attempt in range(1, attempts + 1):
+        running: list[subprocess.Popen[bytes]] = []
         try:
-            processutils.execute(
-                "qemu-img",
-                "convert",
-                "-f",
-                detected,
-                "-O",
-                "raw",
-                str(source),
-                str(target),
-                prlimit=limits,
-                env_variables={**os.environ, "MALLOC_ARENA_MAX": "3", "LC_ALL": "C"},
-            )
+            with interruption.stoppable(functools.partial(_kill, running)):
+                processutils.execute(
+                    "qemu-img",
+                    "convert",
+                    "-f",
+                    detected,
+                    "-O",
+                    "raw",
+                    str(source),
+                    str(target),
+                    prlimit=limits,
+                    env_variables={**os.environ, "MALLOC_ARENA_MAX": "3", "LC_ALL": "C"},
+                    on_execute=running.append,
+                )
             break
         except (processutils.ProcessExecutionError, OSError) as exc:
             target.unlink(missing_ok=True)

@@ -10,33 +10,49 @@ import datetime
 import email.utils
 import hashlib
 import os
-import shutil
 import stat
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
+import urllib3.exceptions
 from oslo_log import log
 
 from ironic_rs.conf import CONF
 from ironic_rs.conf.types import SYSTEM_DIRECTORIES
 from ironic_rs.domain import errors
 from ironic_rs.images import credentials
-from ironic_rs.integrations import healing, http
+from ironic_rs.integrations import healing, http, interruption
 from ironic_rs.integrations.healing import Partner
 
 LOG = log.getLogger(__name__)
 
+#: Bytes that are read, hashed and written at a time.
 CHUNK = 1024 * 1024
+#: Bytes for which there must be room ahead of a transfer whose end is not known.
+AHEAD = 64 * 1024 * 1024
 MAX_REDIRECTS = 10
 #: Tries of a request while the server is unreachable or says that it is busy.
 ATTEMPTS = 3
 RETRY_PAUSE = 1.0
 _TRANSIENT = frozenset({429, 502, 503, 504})
 _METHOD_REFUSED = frozenset({405, 501})
+#: Bytes as they are stored: a checksum, and a size, are of those.  What a server packs
+#: all the same is not unpacked: a small body may become one of any size.
+_AS_STORED = {"Accept-Encoding": "identity"}
+
+_FIRST_BYTE = {"Range": "bytes=0-0"}
+
+#: Called with the number of bytes that are about to be written; raises InsufficientDiskSpace.
+Room = Callable[[int], None]
+
+
+def _any_room(needed: int) -> None:
+    """Find room for everything."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +82,18 @@ class ImageService(Protocol):
         :raises ImageRefValidationFailed: it can not.
         """
 
-    def download(self, href: str, target: Path, algorithm: str | None = None) -> str | None:
+    def download(
+        self, href: str, target: Path, algorithm: str | None = None, room: Room = _any_room
+    ) -> str | None:
         """Write an image to a file that does not exist yet.
 
         :param algorithm: hash to compute on the way.
+        :param room: asked before bytes are written.
         :returns: hexadecimal digest, None without an algorithm.
         :raises ImageRefValidationFailed: the image can not be had.
         :raises ImageDownloadFailed: the transfer failed.
+        :raises InsufficientDiskSpace: said by ``room``.
+        :raises WorkAborted, LockLost: see :mod:`ironic_rs.integrations.interruption`.
         """
 
 
@@ -146,6 +167,7 @@ class HTTPImages:
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(RETRY_PAUSE)
+            interruption.check()
             try:
                 response = session.request(
                     method, href, auth=credentials.basic_auth(href), stream=True, **kwargs
@@ -168,27 +190,31 @@ class HTTPImages:
     def show(self, href: str) -> ImageInfo:
         timeout = CONF.webserver_verify_timeout
         with self._session() as session:
-            response = self._request(session, "HEAD", href, timeout=timeout, allow_redirects=True)
+            response = self._request(
+                session, "HEAD", href, timeout=timeout, allow_redirects=True, headers=_AS_STORED
+            )
             if response.status_code in _METHOD_REFUSED:
                 response.close()
                 response = self._request(
-                    session, "GET", href, timeout=timeout, headers={"Range": "bytes=0-0"}
+                    session, "GET", href, timeout=timeout, headers=_AS_STORED | _FIRST_BYTE
                 )
             with response:
                 _check_status(response, href)
                 return _info(response)
 
-    def download(self, href: str, target: Path, algorithm: str | None = None) -> str | None:
+    def download(
+        self, href: str, target: Path, algorithm: str | None = None, room: Room = _any_room
+    ) -> str | None:
         with self._session() as session:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    return self._transfer(session, href, target, algorithm)
+                    return self._transfer(session, href, target, algorithm, room)
                 except requests.RequestException as exc:
                     target.unlink(missing_ok=True)
                     if attempt == ATTEMPTS:
                         what = f"transfer of {redact(href)}"
                         if healing.again(Partner.IMAGES, what, http.describe(exc)):
-                            return self.download(href, target, algorithm)
+                            return self.download(href, target, algorithm, room)
                         raise errors.ImageDownloadFailed(
                             image_href=redact(href), reason=http.describe(exc)
                         ) from None
@@ -218,7 +244,7 @@ class HTTPImages:
                 raise _bad_status(response, href)
             content = b""
             try:
-                for chunk in response.iter_content(CHUNK):
+                for chunk in _pieces(response):
                     content += chunk
                     if len(content) > limit:
                         raise errors.ImageRefValidationFailed(
@@ -231,21 +257,49 @@ class HTTPImages:
         return content
 
     def _transfer(
-        self, session: requests.Session, href: str, target: Path, algorithm: str | None
+        self, session: requests.Session, href: str, target: Path, algorithm: str | None, room: Room
     ) -> str | None:
         timeout = CONF.webserver_connection_timeout
-        # The bytes as they are stored: a checksum is of those, not of an encoding.
-        headers = {"Accept-Encoding": "identity"}
         hasher = hashlib.new(algorithm) if algorithm else None
-        with self._request(session, "GET", href, timeout=timeout, headers=headers) as response:
+        with self._request(session, "GET", href, timeout=timeout, headers=_AS_STORED) as response:
             if response.status_code != requests.codes.ok:
                 raise _bad_status(response, href)
+            length = response.headers.get("Content-Length", "")
+            promised = int(length) if length.isdigit() else AHEAD
+            room(promised)
             with target.open("xb") as file:
-                for chunk in response.iter_content(CHUNK):
+                for chunk in _pieces(response):
+                    if len(chunk) > promised:
+                        promised += AHEAD
+                        room(promised)
+                    promised -= len(chunk)
                     file.write(chunk)
                     if hasher:
                         hasher.update(chunk)
         return hasher.hexdigest() if hasher else None
+
+
+def _pieces(response: requests.Response) -> Iterator[bytes]:
+    """Yield the body as it was sent, until somebody wants it no more.
+
+    :raises requests.RequestException: it broke off.
+    :raises WorkAborted, LockLost: it is not wanted any more.
+    """
+    with interruption.stoppable(lambda: _hang_up(response)):
+        try:
+            for chunk in response.raw.stream(CHUNK, decode_content=False):
+                interruption.check()
+                yield chunk
+        except urllib3.exceptions.ReadTimeoutError as exc:
+            raise requests.ReadTimeout(exc) from exc
+        except urllib3.exceptions.HTTPError as exc:
+            raise requests.exceptions.ChunkedEncodingError(exc) from exc
+
+
+def _hang_up(response: requests.Response) -> None:
+    # From another thread: the one that reads sees the end of the body.
+    with contextlib.suppress(ValueError, RuntimeError, OSError):
+        response.raw.shutdown()
 
 
 def _failed(method: str, error: requests.RequestException | None) -> str:
@@ -333,7 +387,9 @@ class FileImages:
             no_cache=True,
         )
 
-    def download(self, href: str, target: Path, algorithm: str | None = None) -> str | None:
+    def download(
+        self, href: str, target: Path, algorithm: str | None = None, room: Room = _any_room
+    ) -> str | None:
         path = self._resolve(href)
         try:
             with open(path, "rb", opener=_open_no_follow) as source:
@@ -343,9 +399,10 @@ class FileImages:
                     )
                 digest = _digest(source, algorithm) if algorithm else None
                 if not _link(path, target, source):
+                    room(os.fstat(source.fileno()).st_size)
                     source.seek(0)
                     with target.open("xb") as file:
-                        shutil.copyfileobj(source, file, CHUNK)
+                        copy(source, file)
         except OSError as exc:
             raise errors.ImageDownloadFailed(
                 image_href=href, reason=f"{exc.filename or target}: {exc.strerror or exc}"
@@ -376,8 +433,26 @@ def _link(path: Path, target: Path, source: BinaryIO) -> bool:
     return False
 
 
+def copy(source: BinaryIO, target: BinaryIO) -> None:
+    """Copy the rest of a file, until somebody wants it no more."""
+    while chunk := source.read(CHUNK):
+        interruption.check()
+        target.write(chunk)
+
+
 def _digest(source: BinaryIO, algorithm: str) -> str:
     hasher = hashlib.new(algorithm)
     while chunk := source.read(CHUNK):
+        interruption.check()
         hasher.update(chunk)
     return hasher.hexdigest()
+
+
+def digest(path: Path, algorithm: str) -> str:
+    """Return the hexadecimal digest of a file.
+
+    :raises OSError: it cannot be read.
+    :raises WorkAborted, LockLost: it is not wanted any more.
+    """
+    with path.open("rb") as file:
+        return _digest(file, algorithm)

@@ -161,6 +161,8 @@ def describe(error: BaseException | None) -> str:
         return "too many redirects"
     if isinstance(error, requests.Timeout):
         return "no answer in time"
+    if isinstance(error, requests.exceptions.InvalidSchema):
+        return "redirected to something that is neither http nor https"
     inner = error.args[0] if error and error.args else None
     # Of urllib3's texts these two are known to be without the URL.
     reason = inner if isinstance(inner, urllib3.exceptions.ProtocolError) else None

@@ -17,6 +17,9 @@ class Page:
     :param refuse: methods answered with 405.
     :param statuses: answers before the proper one.
     :param cut: send only this many bytes of the body, then hang up, this often.
+    :param short: leave out so many bytes of a GET, and do not announce them.
+    :param stall: after this many bytes of the body wait for :attr:`ImageServer.go_on`.
+    :param endless: send the body again and again.
     """
 
     body: bytes = b""
@@ -26,6 +29,12 @@ class Page:
     statuses: list[int] = field(default_factory=list)
     cut: int | None = None
     cuts: int = 0
+    short: int = 0
+    stall: int | None = None
+    endless: bool = False
+
+
+_ORDINARY = Page()
 
 
 class ImageServer:
@@ -34,6 +43,8 @@ class ImageServer:
     def __init__(self) -> None:
         self.pages: dict[str, Page] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.stalled = threading.Event()
+        self.go_on = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
@@ -46,6 +57,7 @@ class ImageServer:
         try:
             yield self
         finally:
+            self.go_on.set()
             self._server.shutdown()
             self._server.server_close()
 
@@ -92,18 +104,34 @@ class ImageServer:
                 else:
                     cut = page.cut if page.cuts > 0 and self.command == "GET" else None
                     page.cuts -= 1 if cut is not None else 0
-                    self.answer(page.status, page.headers, page.body, cut)
+                    short = page.short if self.command == "GET" else 0
+                    body = page.body[: len(page.body) - short]
+                    self.answer(page.status, page.headers, body, cut, page)
 
             def answer(
-                self, status: int, headers: dict[str, str], body: bytes, cut: int | None = None
+                self,
+                status: int,
+                headers: dict[str, str],
+                body: bytes,
+                cut: int | None = None,
+                page: Page = _ORDINARY,
             ) -> None:
                 self.send_response(status)
                 for name, value in ({"Content-Length": str(len(body))} | headers).items():
                     if value:
                         self.send_header(name, value)
                 self.end_headers()
-                if self.command == "GET":
+                if self.command != "GET":
+                    return
+                if page.stall is not None:
+                    self.wfile.write(body[: page.stall])
+                    server.stalled.set()
+                    server.go_on.wait(120)
+                    body = body[page.stall :]
+                with contextlib.suppress(ConnectionError):
                     self.wfile.write(body if cut is None else body[:cut])
+                    while page.endless:
+                        self.wfile.write(body)
 
             def log_message(self, *_arguments: object) -> None:
                 """Tests read ``requests`` instead."""

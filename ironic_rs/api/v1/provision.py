@@ -157,14 +157,19 @@ def _check_state(request: _Request, *, with_runbook: bool) -> None:
     if states.is_allowed(node["provision_state"], event):
         return
     if node["reservation"]:
-        if target == "abort" and not with_runbook:
-            # Its conductor knows whether the work waits to make a call again.
+        if not with_runbook and (target == "abort" or _may_break_off(node, event)):
+            # Its conductor knows whether the work can be broken off.
             return
         # What runs now may well lead to a state that allows the verb.
         raise db_nodes.locked(node)
     raise errors.InvalidStateRequested(
         action=target, node=node["uuid"], state=node["provision_state"]
     )
+
+
+def _may_break_off(node: Mapping[Any, Any], event: str) -> bool:
+    """Tell whether an undeployment may end a deployment: it may fetch an image for hours."""
+    return event == "delete" and node["provision_state"] == states.DEPLOYING
 
 
 def _use_runbook(call: Call, request: _Request, ident: str) -> None:

@@ -15,7 +15,7 @@ from ironic_rs.conductor.endpoints.base import Endpoint
 from ironic_rs.conductor.flows import deploy, image_type, rescue, teardown
 from ironic_rs.conductor.steps import plan, validate
 from ironic_rs.conf import CONF
-from ironic_rs.domain import capabilities, errors, sha_crypt, steps
+from ironic_rs.domain import capabilities, errors, sha_crypt, states, steps
 from ironic_rs.domain.steps import Step
 from ironic_rs.rpc.registry import rpc_method
 
@@ -156,6 +156,9 @@ class DeploymentEndpoint(Endpoint):
             ConcurrentActionLimit: refused; the node is as before.
         """
         base.check_concurrency("clean")
+        if context.if_match is None and self.conductor.interrupts.abort(node_id, states.DEPLOYING):
+            # The deployment fails now and gives the lock back.
+            LOG.info("Node %s: its deployment is broken off by a request to undeploy it", node_id)
         with self.acquire(context, node_id, purpose="node tear down") as task:
             node = task.node
             base.refuse_protected(task)

@@ -192,9 +192,10 @@ class ProvisionEndpoint(Endpoint):
         :raises InvalidStateRequested, InvalidState, NodeInMaintenance, NodeIsRetired,
             UnsupportedDriverExtension, NodeCleaningFailure: refused.
         """
-        if action == "abort" and context.if_match is None and self.conductor.pauses.abort(node_id):
-            # The step fails now, instead of making its call again.
-            LOG.info("Node %s: its wait to make a call again is aborted", node_id)
+        interrupts = self.conductor.interrupts
+        if action == "abort" and context.if_match is None and interrupts.abort(node_id):
+            # The step fails now.
+            LOG.info("Node %s: what is done for it is broken off on request", node_id)
             return
         with self.acquire(context, node_id, purpose=f"provision action {action}") as task:
             state = task.node.provision_state

@@ -24,6 +24,7 @@ _NODES = 1000
 
 def clean_up_caches(conductor: Conductor) -> None:
     """Remove cached images that are too old, or too many."""
+    clear_unfinished_images()
     for name, images in cache.all_caches().items():
         if conductor.stopping.is_set():
             return
@@ -32,6 +33,14 @@ def clean_up_caches(conductor: Conductor) -> None:
         except OSError as exc:
             # The others are none the worse for it.
             LOG.error("The cache of %s could not be cleaned up: %s", name, exc)
+
+
+def clear_unfinished_images() -> None:
+    """Remove what killed processes left of images that they fetched or converted."""
+    try:
+        cache.sweep()
+    except OSError as exc:
+        LOG.error("Unfinished images of an earlier process could not be removed: %s", exc)
 
 
 def purge_history(conductor: Conductor) -> None:

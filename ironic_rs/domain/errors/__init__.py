@@ -125,6 +125,7 @@ from ironic_rs.domain.errors.node import (
     ParentNodeLocked,
     PowerStateFailure,
     StepNotAllowed,
+    WorkAborted,
 )
 from ironic_rs.domain.errors.resource import (
     AllocationAlreadyExists,
@@ -326,6 +327,7 @@ __all__ = [
     "VolumeTargetAlreadyExists",
     "VolumeTargetBootIndexAlreadyExists",
     "VolumeTargetNotFound",
+    "WorkAborted",
     "by_name",
     "classes",
     "reason",

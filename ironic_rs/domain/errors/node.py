@@ -134,6 +134,13 @@ class LockLost(Conflict):
     )
 
 
+class WorkAborted(Conflict):
+    """A user has asked for the end of what was done for a node."""
+
+    code = 409
+    template = "Node {node}: {what} was aborted on request."
+
+
 class ParentNodeLocked(Locked):
     code = 409
     template = (

@@ -6,8 +6,8 @@ Source: specification drivers.md sections 10.3, 12.2 and 12.3; field cases 74 to
 from __future__ import annotations
 
 import contextlib
-import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -206,7 +206,7 @@ def _serve(node: models.Node, source: str) -> str:
     image = _fetch(node, source, to_raw=to_raw)
     digest = image.checksum
     if digest is None:
-        digest = checksum.Checksum("sha256", checksum.compute(image.path, "sha256"))
+        digest = checksum.Checksum("sha256", services.digest(image.path, "sha256"))
     link = _link(node)
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
@@ -226,10 +226,8 @@ def _link(node: models.Node) -> Path:
 
 
 def _drop_file(node: models.Node) -> None:
-    path = _path(node)
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
-        os.rmdir(path.parent)
+    """Remove the directory of a node; its lock says that nobody writes there."""
+    shutil.rmtree(_path(node).parent, ignore_errors=True)
 
 
 def remove_served(node: models.Node) -> None:

@@ -22,7 +22,7 @@ import pytest
 from ironic_rs.conductor.endpoints import ENDPOINTS
 from ironic_rs.conductor.fence import SelfFence
 from ironic_rs.conductor.flows.hooks import TaskFlows
-from ironic_rs.conductor.healing import Pauses
+from ironic_rs.conductor.interrupts import Interrupts
 from ironic_rs.conductor.lockbook import LockBook
 from ironic_rs.conductor.news import News
 from ironic_rs.conductor.task import Task, TaskManager
@@ -66,7 +66,7 @@ class World:
         self.fence = SelfFence(lambda: 0)
         self.news = News(HOST)
         self.metrics = Metrics(CONF, HOST)
-        self.pauses = Pauses()
+        self.interrupts = Interrupts()
         self.workers = InlineWorkers()
         self.tasks = TaskManager(self)  # type: ignore[arg-type]
         self.allocating = LockBook()

@@ -34,6 +34,9 @@ iQEzBAEBCAAdFiEE
         f"{SHA256} *image.img",
         f"{SHA256}  ./mirror/image.img",
         f"SHA256 (image.img) = {SHA256}",
+        f"SHA256 (pool/image.img) = {SHA256}",
+        f"SHA2-256(image.img)= {SHA256}",
+        f"{OTHER}  other.img\r\n{SHA256}  image.img\r\n",
         f"# comment\n{OTHER}  other.img\n{SHA256}  image.img\n",
         f"{MD5}  image.img\n{SHA256}  image.img\n",
         PGP,
@@ -62,6 +65,11 @@ def test_a_checksum_file_is_fetched(server):
     url = server.put("/SHA256SUMS", f"{SHA256}  image.img\n".encode())
     found = checksum.from_file(url, "https://mirror/a/image.img?x=y")
     assert found == ("sha256", SHA256)
+
+
+def test_a_mark_of_the_byte_order_is_passed_over(server):
+    url = server.put("/SHA256SUMS", f"\ufeff{SHA256}  image.img\n".encode())
+    assert checksum.from_file(url, "https://mirror/image.img").value == SHA256
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 import struct
 from pathlib import Path
@@ -86,6 +89,12 @@ def test_the_content_decides(config, tmp_path, content, declared, detected):
         (qcow2(data_file=True), "qcow2", "not safe"),
         (vmdk(), "vmdk", "not safe|not permitted"),
         (b"LUKS\xba\xbe\x00\x01".ljust(1 << 20, b"\0"), None, "not safe|not permitted"),
+        (qcow2(size=1 << 63), "qcow2", "virtual size of 9223372036854775808 bytes"),
+        (gzip.compress(raw()), "raw", "packed .gzip."),
+        (bz2.compress(raw()), None, "packed .bzip2."),
+        (lzma.compress(raw()), None, "packed .xz."),
+        (b"\x28\xb5\x2f\xfd" + raw(), "raw", "packed .zstd."),
+        (b"PK\x03\x04" + raw(), None, "packed .zip."),
     ],
 )
 def test_dangerous_and_mislabelled_images_are_refused(config, tmp_path, content, declared, match):

@@ -257,3 +257,15 @@ def test_an_empty_allow_list_allows_nothing(allowed, config):
     config("conductor", file_url_allowed_paths=[])
     with pytest.raises(errors.ImageRefValidationFailed, match="not allowed"):
         FileImages().show(f"file://{allowed}/image")
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/image", "gopher://x/"])
+def test_a_redirect_leads_to_web_servers_only(server, tmp_path, target):
+    url = server.put("/image", status=302, headers={"Location": target})
+    with pytest.raises(errors.ImageRefValidationFailed, match="neither http nor https"):
+        HTTPImages().show(url)
+    with pytest.raises(errors.ImageRefValidationFailed, match="neither http nor https"):
+        HTTPImages().download(url, tmp_path / "image")
+    with pytest.raises(errors.ImageRefValidationFailed, match="neither http nor https"):
+        HTTPImages().read(url, 1000)
+    assert list(tmp_path.iterdir()) == []

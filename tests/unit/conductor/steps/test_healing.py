@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ironic_rs.conductor import healing as conductor_healing
 from ironic_rs.conductor.flows import clean
-from ironic_rs.conductor.healing import EVENT_TYPE, Pauses
+from ironic_rs.conductor.healing import EVENT_TYPE
+from ironic_rs.conductor.interrupts import Interrupts
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.db import history, models, nodes
@@ -50,7 +50,7 @@ def pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         made.append(seconds)
         return True
 
-    monkeypatch.setattr(world.pauses, "pause", pause)
+    monkeypatch.setattr(world.interrupts, "pause", pause)
     return made
 
 
@@ -120,7 +120,7 @@ class TestStep:
             seen.append((stored.reservation, stored.clean_step["step"]))
             return True
 
-        monkeypatch.setattr(world.pauses, "pause", pause)
+        monkeypatch.setattr(world.interrupts, "pause", pause)
         cleaned(world, lambda task: call(Partner.BMC, ["503"]))
         assert seen == [(world.host, "erase")]
 
@@ -138,7 +138,7 @@ class TestStep:
             call(Partner.BMC, ["503"])
             calls.append(2)
 
-        monkeypatch.setattr(world.pauses, "pause", pause)
+        monkeypatch.setattr(world.interrupts, "pause", pause)
         node = cleaned(world, during)
         assert calls == [1]
         assert node.provision_state == states.CLEANING
@@ -190,7 +190,7 @@ class TestStep:
             world.stopping.set()
             return True
 
-        monkeypatch.setattr(world.pauses, "pause", pause)
+        monkeypatch.setattr(world.interrupts, "pause", pause)
 
         def during(task: Any) -> None:
             while True:
@@ -215,7 +215,7 @@ class TestStep:
 
 class TestPauses:
     def test_an_abort_ends_the_pause_of_its_node_only(self):
-        pauses = Pauses()
+        pauses = Interrupts()
         with ThreadPoolExecutor(2) as pool:
             one, other = (pool.submit(pauses.pause, uuid, 100) for uuid in ("a", "b"))
             while not pauses.abort("a"):
@@ -226,13 +226,13 @@ class TestPauses:
             assert other.result(30) is True
 
     def test_there_is_nothing_to_abort_without_a_pause(self):
-        pauses = Pauses()
+        pauses = Interrupts()
         assert not pauses.abort("a")
         assert pauses.pause("a", 0) is True
         assert not pauses.abort("a")
 
     def test_after_a_stop_nothing_pauses(self):
-        pauses = Pauses()
+        pauses = Interrupts()
         pauses.close()
         assert pauses.pause("a", 1000) is True
 
@@ -313,13 +313,13 @@ class TestAtTheWire:
     ) -> None:
         limits(backoff=1000, max_backoff=1000)
         waits = threading.Event()
-        original = conductor_healing.Pauses.pause
+        original = Interrupts.pause
 
-        def pause(self: Pauses, uuid: str, seconds: float) -> bool:
+        def pause(self: Interrupts, uuid: str, seconds: float) -> bool:
             waits.set()
             return original(self, uuid, seconds)
 
-        monkeypatch.setattr(conductor_healing.Pauses, "pause", pause)
+        monkeypatch.setattr(Interrupts, "pause", pause)
         sandbox.call(sandbox.machine.faults.update, {"bmc_status": 503, "bmc_only": "POST .*Reset"})
         node = self.clean(conductor, sandbox)
         assert waits.wait(60)
