@@ -17,6 +17,7 @@ from ironic_rs.sandbox.faults import Faults, parse_option
 from ironic_rs.sandbox.lifecycle import progress
 from ironic_rs.sandbox.lifecycle.client import LifecycleError
 from ironic_rs.sandbox.lifecycle.scenario import Plan, Scenario
+from ironic_rs.sandbox.raid import KINDS, parse_kind
 from ironic_rs.sandbox.service import ServeOptions, serve
 from ironic_rs.sandbox.settings import GIB, Settings, SettingsError
 
@@ -58,6 +59,13 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent-port", type=int, default=default["agent_port"])
     parser.add_argument("--username", default=default["username"])
     parser.add_argument("--password", default=default["password"])
+    parser.add_argument(
+        "--raid",
+        action="append",
+        default=[],
+        metavar="KIND[:DISKS]",
+        help=f"a RAID controller of each machine, may be repeated: {', '.join(KINDS)}",
+    )
     parser.add_argument("--disk-gib", type=int, default=10, help="size of the sparse disks")
     for name, text in (
         ("boot-delay", "seconds from power on to the boot"),
@@ -119,6 +127,7 @@ def _serve(options: argparse.Namespace) -> int:
         username=options.username,
         password=options.password,
         disk_bytes=options.disk_gib * GIB,
+        raid=tuple(parse_kind(text) for text in options.raid),
         boot_delay=options.boot_delay,
         power_delay=options.power_delay,
         shutdown_delay=options.shutdown_delay,

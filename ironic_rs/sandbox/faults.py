@@ -33,6 +33,10 @@ class Faults:
     power_lie: str = _fault("", "the BMC always reports this power state (On, Off)")
     bios_complaint: str = _fault("", "boots apply no BIOS settings; the BMC gives this reason")
     update_complaint: str = _fault("", "firmware updates end in an exception; the BMC gives this")
+    raid_complaint: str = _fault("", "RAID jobs end in an exception; the BMC gives this reason")
+    boot_held: int | None = _fault(
+        None, "after so many boots the next one stays in the self-test, until this is reset"
+    )
     session_lifetime: float | None = _fault(None, "BMC sessions end after so many seconds")
     agent_silent: bool = _fault(False, "the ramdisk boots, but the agent never calls")
     agent_inspection_error: str = _fault("", "the ramdisk reports that inspection failed with this")

@@ -21,6 +21,7 @@ from ironic_rs.sandbox import media
 from ironic_rs.sandbox.counters import Counters
 from ironic_rs.sandbox.disk import Disk
 from ironic_rs.sandbox.faults import Faults
+from ironic_rs.sandbox.raid import Raid
 from ironic_rs.sandbox.settings import MachineSpec, Settings
 
 LOG = logging.getLogger(__name__)
@@ -153,6 +154,7 @@ class Machine:
         self.boot = BootOverride()
         self.boot_order = ["Hdd", "Cd", "Pxe"]
         self.firmware = Firmware()
+        self.raid = Raid(settings.raid)
         self.virtual_media = {
             "Cd": VirtualMedium("Cd", ("CD", "DVD")),
             "Removable": VirtualMedium("Removable", ("Floppy", "USBStick")),
@@ -337,7 +339,9 @@ class Machine:
         self._note("firmware", "power-on self-test")
         try:
             await asyncio.sleep(self.settings.boot_delay)
+            await self._hold()
             self.firmware.apply(self.faults.bios_complaint)
+            self.raid.boot(self.faults.raid_complaint)
             self.in_post = False
             reasons = []
             for device in self.boot_sequence():
@@ -349,6 +353,14 @@ class Machine:
         except Exception as exc:
             LOG.exception("machine=%s boot failed", self.spec.name)
             self._note("firmware", f"boot failed: {exc!r}")
+
+    async def _hold(self) -> None:
+        """Stay in the self-test as long as a fault wants it."""
+        if self.faults.boot_held:
+            self.faults.boot_held -= 1
+            return
+        while self.faults.boot_held == 0:
+            await asyncio.sleep(0.05)
 
     async def _boot_from(self, device: str) -> str | None:
         """Boot from one device and stay there while the software runs.
@@ -439,6 +451,7 @@ class Machine:
             ),
             "configdrive": self.configdrive,
             "volumes": list(self.volumes),
+            "raid_volumes": self.raid.to_json(),
             "faults": self.faults.to_json(),
             "history": list(self.history),
         }

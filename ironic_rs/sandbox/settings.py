@@ -54,6 +54,7 @@ class Settings:
     :param heartbeat_gap: at least so long between two heartbeats that finished
         commands cause (5 s in the ramdisk agent).
     :param retry_interval: pause of the agent after a failed look-up or heartbeat.
+    :param raid: RAID controllers of each machine: kind (see ``raid.KINDS``), number of disks.
     :param session_lifetime: an unused BMC session ends after this time.
     """
 
@@ -68,6 +69,7 @@ class Settings:
     memory_gib: int = 16
     cpus: int = 4
     nics: int = 1
+    raid: tuple[tuple[str, int], ...] = ()
     boot_delay: float = 0.5
     power_delay: float = 0.0
     shutdown_delay: float = 0.2

@@ -1,4 +1,4 @@
-"""BIOS settings and firmware of simulated machines, through the API and periodic tasks."""
+"""BIOS settings, firmware and RAID of simulated machines, through the API and periodics."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ class Room:
         self.cluster.provision(uuid, "clean", clean_steps=[*steps, *in_band])
         return self.cluster.wait_state(uuid, "manageable", "clean failed")
 
+    def raid(self, uuid: str, *disks: dict[str, Any], expect: int = 204) -> str:
+        """Set the target RAID configuration; returns the answer."""
+        target = {"logical_disks": list(disks)}
+        return str(self.cluster.send("PUT", f"/v1/nodes/{uuid}/states/raid", target, expect).text)
+
+    def counts(self, name: str, what: str) -> int:
+        """How often the BMC of a machine was asked for something."""
+        return int(self.sandbox.get(f"/machines/{name}/counters")["counts"].get(what, 0))
+
     def setting(self, uuid: str, name: str) -> dict[str, Any]:
         return dict(self.cluster.get(f"/v1/nodes/{uuid}/bios/{name}")[name])
 
@@ -48,12 +57,17 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("room")
     with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(running(Sandbox(folder, 6)))
+        # Controllers RAID.1, which does all at once, RAID.2 and RAID.3.
+        controllers = ("--raid=immediate:4", "--raid=on-reset:4", "--raid=no-volumes:2")
+        sandbox = stack.enter_context(running(Sandbox(folder, 16, *controllers)))
         sandbox.start()
         options = sandbox.options()
         options["DEFAULT"] = {"enabled_bios_interfaces": "redfish,no-bios"}
         options["DEFAULT"]["enabled_firmware_interfaces"] = "redfish,no-firmware"
+        options["DEFAULT"]["enabled_raid_interfaces"] = "redfish,no-raid"
         options["redfish"] = {
+            "raid_config_status_interval": 1,
+            "raid_config_fail_interval": 1,
             "firmware_update_status_interval": 1,
             "firmware_update_nic_starting_wait": 0,
         }
@@ -126,19 +140,166 @@ def test_a_firmware_update_that_fails_says_what_the_bmc_says(room: Room) -> None
     assert "redfish_fw_updates" not in node["driver_internal_info"]
 
 
-def test_bios_settings_survive_the_death_of_the_conductor(room: Room) -> None:
-    cluster = room.cluster
-    room.options["redfish"]["firmware_update_status_interval"] = 0
-    cluster.processes["all-in-one"].kill()
-    cluster.start_all_in_one()
-    uuid, _name = room.enroll()
-    cluster.provision(uuid, "clean", clean_steps=[COUNTER])
-    cluster.wait_state(uuid, "clean wait", "clean failed")
-    wait_until(lambda: cluster.node(uuid)["reservation"] is None, "the lock is free")
-    cluster.processes["all-in-one"].kill()
+SYSTEM = {
+    "raid_level": "1",
+    "size_gb": 50,
+    "volume_name": "system",
+    "controller": "RAID.2",
+    "is_root_volume": True,
+}
+DATA = {
+    "raid_level": "5",
+    "size_gb": "MAX",
+    "volume_name": "data",
+    "controller": "RAID.1",
+    "physical_disks": ["Disk.0", "Disk.1", "Disk.3"],
+}
+CREATE = {"interface": "raid", "step": "create_configuration"}
+DELETE = {"interface": "raid", "step": "delete_configuration"}
 
-    room.options["redfish"]["firmware_update_status_interval"] = 1
+
+def apply(*disks: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    """A step that makes a RAID configuration the target, and creates it."""
+    args = {"raid_config": {"logical_disks": list(disks)}, **arguments}
+    return {"interface": "raid", "step": "apply_configuration", "args": args}
+
+
+def volumes(node: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """What raid_config shows."""
+    disks = node["raid_config"]["logical_disks"]
+    return sorted(
+        (d["controller"], d["name"], d["raid_level"], d["size_gb"], d.get("is_root_volume"))
+        for d in disks
+    )
+
+
+def test_raid_volumes_are_created_and_deleted_on_all_controllers(room: Room) -> None:
+    uuid, name = room.enroll()
+    room.raid(uuid, DATA, SYSTEM)
+    node = room.clean(uuid, CREATE)
+    assert node["provision_state"] == "manageable", node["last_error"]
+    wanted = [("RAID.1", "data", "5", 200, None), ("RAID.2", "system", "1", 50, True)]
+    assert volumes(node) == wanted
+    assert node["properties"]["local_gb"] == 50
+    assert node["properties"]["capabilities"] == "raid_level:1"
+    made = room.sandbox.get(f"/machines/{name}")["raid_volumes"]
+    assert {volume["name"]: volume["disks"] for volume in made}["data"] == [0, 1, 3]
+
+    # Leftovers on both, and a new target, in one cleaning.
+    room.raid(uuid, {"raid_level": "6+0", "size_gb": 10}, expect=204)
+    node = room.clean(uuid, DELETE, CREATE)
+    assert node["provision_state"] == "clean failed"
+    assert "does not fit node" in node["last_error"]
+    assert volumes(node) == []
+    assert room.counts(name, "bmc.raid.delete") == 2
+    assert room.counts(name, "bmc.raid.create") == 2
+
+
+def test_raid_goes_with_deployment_and_service(room: Room) -> None:
+    uuid, name = room.enroll()
+    room.cluster.provision(uuid, "provide")
+    room.cluster.wait_state(uuid, "available")
+    both = apply(SYSTEM, DATA, create_nonroot_volumes=True)
+    room.cluster.provision(uuid, "active", deploy_steps=[{**both, "priority": 90}])
+    node = room.cluster.wait_state(uuid, "active", "deploy failed")
+    assert node["provision_state"] == "active", node["last_error"]
+    assert [volume[1] for volume in volumes(node)] == ["data", "system"]
+    assert node["target_raid_config"]["logical_disks"] == [SYSTEM, DATA]
+
+    again = apply({**SYSTEM, "size_gb": 20}, delete_existing=True)
+    room.cluster.provision(uuid, "service", service_steps=[again])
+    node = room.cluster.wait_state(uuid, "active", "service failed")
+    assert node["provision_state"] == "active", node["last_error"]
+    assert volumes(node) == [("RAID.2", "system", "1", 20, True)]
+    assert len(room.sandbox.get(f"/machines/{name}")["raid_volumes"]) == 1
+
+
+def test_raid_jobs_that_fail_say_what_the_bmc_says(room: Room) -> None:
+    uuid, name = room.enroll()
+    room.raid(uuid, SYSTEM, DATA)
+    room.sandbox.faults(name, raid_complaint="the battery is empty")
+    node = room.clean(uuid, CREATE)
+    assert node["provision_state"] == "clean failed"
+    assert "failed: the battery is empty" in node["last_error"]
+    wait_until(
+        lambda: "raid_configs" not in room.cluster.node(uuid)["driver_internal_info"],
+        "what came of the volumes is looked up",
+    )
+    assert volumes(room.cluster.node(uuid)) == []
+
+
+@pytest.mark.parametrize(
+    ("disks", "said"),
+    [
+        ([{"raid_level": "5", "size_gb": "MAX"}], "size MAX needs physical_disks"),
+        ([SYSTEM, {**SYSTEM, "volume_name": "other"}], "2 root volumes"),
+        (
+            [
+                {**DATA, "share_physical_disks": True},
+                {**DATA, "share_physical_disks": True, "volume_name": "more"},
+            ],
+            "both want all of disk Disk.0",
+        ),
+        ([{**DATA, "physical_disks": []}], "RAID 5 cannot be made of 0 disks"),
+        ([{"raid_level": "0", "size_gb": 1, "number_of_physical_disks": 0}], "minimum of 1"),
+        ([{"raid_level": "JBOD", "size_gb": 1}], "RAID level JBOD is not one of"),
+    ],
+)
+def test_raid_targets_that_cannot_be_are_refused(
+    room: Room, disks: list[dict[str, Any]], said: str
+) -> None:
+    machine = room.sandbox.machines()[0]
+    node = room.sandbox.enroll(room.cluster, {**machine, "name": None, "macs": []})
+    assert said in room.raid(node["uuid"], *disks, expect=400)
+    room.cluster.send("DELETE", f"/v1/nodes/{node['uuid']}", expect=204)
+
+
+def test_a_raid_target_that_does_not_fit_the_machine_says_what_the_machine_has(
+    room: Room,
+) -> None:
+    uuid, name = room.enroll()
+    # The last controller has disks, and shows no volumes.
+    room.raid(uuid, {**SYSTEM, "controller": "RAID.3"})
+    node = room.clean(uuid, CREATE)
+    assert node["provision_state"] == "clean failed"
+    assert "no RAID controller RAID.3 with disks; there is RAID.1, RAID.2" in node["last_error"]
+    assert room.counts(name, "bmc.raid.create") == 0
+
+
+OPERATIONS = {
+    "bios": (COUNTER, 0),
+    "firmware": (firmware(("bios", "bios-2.0.bin")), 1),
+    "raid": (CREATE, 1),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_survives_the_death_of_the_conductor(room: Room, operation: str) -> None:
+    """It dies while the machine is in the self-test that the operation needs."""
+    cluster, (step, boots) = room.cluster, OPERATIONS[operation]
+    uuid, name = room.enroll()
+    room.raid(uuid, SYSTEM)
+    # The machine boots the ramdisk first if the step needs one.
+    room.sandbox.faults(name, boot_held=boots)
+    before = room.counts(name, "machine.boots")
+    cluster.provision(uuid, "clean", clean_steps=[step])
+    wait_until(
+        lambda: room.counts(name, "machine.boots") == before + boots + 1,
+        "the machine boots for the operation",
+    )
+    cluster.wait_state(uuid, "clean wait", "clean failed")
+    cluster.processes["all-in-one"].kill()
+    room.sandbox.faults(name, boot_held=None)
+
     cluster.start_all_in_one()
     node = cluster.wait_state(uuid, "manageable", "clean failed")
     assert node["provision_state"] == "manageable", node["last_error"]
-    assert room.setting(uuid, "SandboxCounter")["value"] == "7"
+    assert room.counts(name, "machine.boots") == before + boots + 1
+    if operation == "bios":
+        assert room.setting(uuid, "SandboxCounter")["value"] == "7"
+    elif operation == "firmware":
+        rows = cluster.get(f"/v1/nodes/{uuid}/firmware")["firmware"]
+        assert {row["component"]: row["current_version"] for row in rows}["bios"] == "2.0"
+    else:
+        assert volumes(node) == [("RAID.2", "system", "1", 50, True)]
+        assert room.counts(name, "bmc.raid.create") == 1

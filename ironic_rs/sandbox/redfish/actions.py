@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine, VirtualMedium
-from ironic_rs.sandbox.redfish import bios, update
+from ironic_rs.sandbox.redfish import bios, storage, update
 from ironic_rs.sandbox.redfish.refusal import Refused
 
 Body = Mapping[str, Any]
@@ -130,6 +130,9 @@ def find(machine: Machine, method: str, path: str) -> Handler | None:
     handler = HANDLERS.get((method, key))
     if handler is not None:
         return handler
+    change = storage.change(machine, method, key)
+    if change is not None:
+        return change
     match = _MEDIA_ACTION.fullmatch(key)
     if method != "POST" or match is None:
         return None

@@ -8,42 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine
-from ironic_rs.sandbox.redfish import bios, update
+from ironic_rs.sandbox.redfish import bios, storage, update
+from ironic_rs.sandbox.redfish.forms import OK, ROOT, Document, collection, link, resource
 
-ROOT = "/redfish/v1"
 MANAGER = f"{ROOT}/Managers/BMC"
 CHASSIS = f"{ROOT}/Chassis/Tray"
 DRIVE_ID = "Disk.0"
 
-Document = dict[str, Any]
-_OK = {"State": "Enabled", "Health": "OK"}
-
-
-def link(path: str) -> Document:
-    """A reference to another resource."""
-    return {"@odata.id": path}
-
-
-def _resource(kind: str, version: str, path: str, **properties: Any) -> Document:
-    return {"@odata.type": f"#{kind}.{version}.{kind}", "@odata.id": path, **properties}
-
-
-def collection(kind: str, path: str, members: list[str]) -> Document:
-    """A resource collection with the paths of its members."""
-    return {
-        "@odata.type": f"#{kind}Collection.{kind}Collection",
-        "@odata.id": path,
-        "Name": f"{kind} Collection",
-        "Members@odata.count": len(members),
-        "Members": [link(member) for member in members],
-    }
-
 
 def _root(machine: Machine) -> Document:
-    return _resource(
+    return resource(
         "ServiceRoot",
         "v1_5_0",
         f"{ROOT}/",
@@ -72,7 +48,7 @@ def _root(machine: Machine) -> Document:
 
 
 def _session_service(machine: Machine) -> Document:
-    return _resource(
+    return resource(
         "SessionService",
         "v1_1_6",
         f"{ROOT}/SessionService",
@@ -81,13 +57,13 @@ def _session_service(machine: Machine) -> Document:
         ServiceEnabled=True,
         SessionTimeout=max(int(machine.settings.session_lifetime), 30),
         Sessions=link(f"{ROOT}/SessionService/Sessions"),
-        Status=_OK,
+        Status=OK,
     )
 
 
 def _system(machine: Machine) -> Document:
     spec, boot, path = machine.spec, machine.boot, machine.spec.system_path
-    return _resource(
+    return resource(
         "ComputerSystem",
         "v1_10_0",
         path,
@@ -102,7 +78,7 @@ def _system(machine: Machine) -> Document:
         BiosVersion=machine.firmware.versions["bios"],
         PowerState=machine.reported_power(),
         IndicatorLED=machine.indicator,
-        Status=_OK,
+        Status=OK,
         Boot={
             "BootSourceOverrideEnabled": boot.enabled,
             "BootSourceOverrideTarget": boot.target,
@@ -117,11 +93,11 @@ def _system(machine: Machine) -> Document:
             "Count": 1,
             "LogicalProcessorCount": machine.settings.cpus,
             "Model": "Simulated CPU",
-            "Status": _OK,
+            "Status": OK,
         },
         MemorySummary={
             "TotalSystemMemoryGiB": machine.settings.memory_gib,
-            "Status": _OK,
+            "Status": OK,
         },
         Processors=link(f"{path}/Processors"),
         Memory=link(f"{path}/Memory"),
@@ -154,7 +130,7 @@ def _boot_progress(machine: Machine) -> str:
 
 
 def _processor(machine: Machine) -> Document:
-    return _resource(
+    return resource(
         "Processor",
         "v1_5_0",
         f"{machine.spec.system_path}/Processors/CPU0",
@@ -169,12 +145,12 @@ def _processor(machine: Machine) -> Document:
         MaxSpeedMHz=3000,
         TotalCores=machine.settings.cpus,
         TotalThreads=machine.settings.cpus,
-        Status=_OK,
+        Status=OK,
     )
 
 
 def _memory(machine: Machine) -> Document:
-    return _resource(
+    return resource(
         "Memory",
         "v1_7_0",
         f"{machine.spec.system_path}/Memory/DIMM0",
@@ -184,13 +160,13 @@ def _memory(machine: Machine) -> Document:
         MemoryDeviceType="DDR4",
         OperatingSpeedMhz=2933,
         Manufacturer="Sandbox",
-        Status=_OK,
+        Status=OK,
     )
 
 
 def _nic(machine: Machine, index: int) -> Document:
     mac = machine.spec.macs[index]
-    return _resource(
+    return resource(
         "EthernetInterface",
         "v1_5_0",
         f"{machine.spec.system_path}/EthernetInterfaces/NIC{index}",
@@ -200,7 +176,7 @@ def _nic(machine: Machine, index: int) -> Document:
         PermanentMACAddress=mac,
         SpeedMbps=10000,
         LinkStatus="LinkUp",
-        Status=_OK,
+        Status=OK,
     )
 
 
@@ -210,19 +186,19 @@ _CONTROLLER = {
     "SupportedControllerProtocols": ["PCIe"],
     "SupportedDeviceProtocols": ["SATA"],
     "SupportedRAIDTypes": [],
-    "Status": _OK,
+    "Status": OK,
 }
 
 
 def _storage_controller(machine: Machine) -> Document:
     path = f"{machine.spec.system_path}/Storage/1/Controllers/0"
-    return _resource("StorageController", "v1_0_0", path, Id="0", **_CONTROLLER)
+    return resource("StorageController", "v1_0_0", path, Id="0", **_CONTROLLER)
 
 
 def _storage(machine: Machine) -> Document:
     path = f"{machine.spec.system_path}/Storage/1"
     controller = {"@odata.id": f"{path}#/StorageControllers/0", "MemberId": "0", **_CONTROLLER}
-    return _resource(
+    return resource(
         "Storage",
         "v1_7_1",
         path,
@@ -232,12 +208,12 @@ def _storage(machine: Machine) -> Document:
         Controllers=link(f"{path}/Controllers"),
         Drives=[link(f"{path}/Drives/{DRIVE_ID}")],
         Volumes=link(f"{path}/Volumes"),
-        Status=_OK,
+        Status=OK,
     )
 
 
 def _drive(machine: Machine) -> Document:
-    return _resource(
+    return resource(
         "Drive",
         "v1_8_0",
         f"{machine.spec.system_path}/Storage/1/Drives/{DRIVE_ID}",
@@ -251,12 +227,12 @@ def _drive(machine: Machine) -> Document:
         SerialNumber=f"DSK{machine.spec.index + 1:06d}",
         Revision="1",
         IndicatorLED="Off",
-        Status=_OK,
+        Status=OK,
     )
 
 
 def _simple_storage(machine: Machine) -> Document:
-    return _resource(
+    return resource(
         "SimpleStorage",
         "v1_2_3",
         f"{machine.spec.system_path}/SimpleStorage/1",
@@ -268,17 +244,17 @@ def _simple_storage(machine: Machine) -> Document:
                 "Manufacturer": "Sandbox",
                 "Model": "Sparse file",
                 "CapacityBytes": machine.settings.disk_bytes,
-                "Status": _OK,
+                "Status": OK,
             }
         ],
-        Status=_OK,
+        Status=OK,
     )
 
 
 def _secure_boot(machine: Machine) -> Document:
     firmware, path = machine.firmware, f"{machine.spec.system_path}/SecureBoot"
     pending = firmware.pending_secure_boot
-    return _resource(
+    return resource(
         "SecureBoot",
         "v1_1_0",
         path,
@@ -302,7 +278,7 @@ def _secure_boot(machine: Machine) -> Document:
 
 def _virtual_medium(machine: Machine, parent: str, device: str) -> Document:
     medium, path = machine.virtual_media[device], f"{parent}/VirtualMedia/{device}"
-    return _resource(
+    return resource(
         "VirtualMedia",
         "v1_3_2",
         path,
@@ -330,7 +306,7 @@ def _virtual_medium(machine: Machine, parent: str, device: str) -> Document:
 
 def _manager(machine: Machine) -> Document:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00")
-    return _resource(
+    return resource(
         "Manager",
         "v1_9_0",
         MANAGER,
@@ -343,7 +319,7 @@ def _manager(machine: Machine) -> Document:
         PowerState="On",
         DateTime=now,
         DateTimeLocalOffset="+00:00",
-        Status=_OK,
+        Status=OK,
         VirtualMedia=link(f"{MANAGER}/VirtualMedia"),
         Links={
             "ManagerForServers": [link(machine.spec.system_path)],
@@ -353,7 +329,7 @@ def _manager(machine: Machine) -> Document:
 
 
 def _chassis(machine: Machine) -> Document:
-    return _resource(
+    return resource(
         "Chassis",
         "v1_12_0",
         CHASSIS,
@@ -365,7 +341,7 @@ def _chassis(machine: Machine) -> Document:
         SerialNumber=f"CHS{machine.spec.index + 1:06d}",
         PowerState="On",
         IndicatorLED=machine.indicator,
-        Status=_OK,
+        Status=OK,
         NetworkAdapters=link(f"{CHASSIS}/NetworkAdapters"),
         Thermal=link(f"{CHASSIS}/Thermal"),
         Power=link(f"{CHASSIS}/Power"),
@@ -378,7 +354,7 @@ def _chassis(machine: Machine) -> Document:
 
 def _thermal(_machine: Machine) -> Document:
     path = f"{CHASSIS}/Thermal"
-    return _resource(
+    return resource(
         "Thermal",
         "v1_6_0",
         path,
@@ -394,7 +370,7 @@ def _thermal(_machine: Machine) -> Document:
                 "MinReadingRangeTemp": 0,
                 "MaxReadingRangeTemp": 120,
                 "PhysicalContext": "CPU",
-                "Status": _OK,
+                "Status": OK,
             }
         ],
         Fans=[
@@ -407,7 +383,7 @@ def _thermal(_machine: Machine) -> Document:
                 "MinReadingRange": 0,
                 "MaxReadingRange": 9000,
                 "PhysicalContext": "Backplane",
-                "Status": _OK,
+                "Status": OK,
             }
         ],
     )
@@ -415,7 +391,7 @@ def _thermal(_machine: Machine) -> Document:
 
 def _power(_machine: Machine) -> Document:
     path = f"{CHASSIS}/Power"
-    return _resource(
+    return resource(
         "Power",
         "v1_6_0",
         path,
@@ -430,7 +406,7 @@ def _power(_machine: Machine) -> Document:
                 "LastPowerOutputWatts": 120,
                 "LineInputVoltage": 230,
                 "SerialNumber": "PSU0",
-                "Status": _OK,
+                "Status": OK,
             }
         ],
     )
@@ -445,6 +421,11 @@ def _members(kind: str, path: str, *names: str) -> Callable[[Machine], Document]
         return collection(kind, here, members)
 
     return build
+
+
+def _storages(machine: Machine) -> Document:
+    path = f"{machine.spec.system_path}/Storage"
+    return collection("Storage", path, [f"{path}/1", *storage.paths(machine)])
 
 
 def _nic_collection(machine: Machine) -> Document:
@@ -465,7 +446,7 @@ DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
     f"{_SYSTEM}/Memory": _members("Memory", f"{_SYSTEM}/Memory", "DIMM0"),
     f"{_SYSTEM}/Memory/DIMM0": _memory,
     f"{_SYSTEM}/EthernetInterfaces": _nic_collection,
-    f"{_SYSTEM}/Storage": _members("Storage", f"{_SYSTEM}/Storage", "1"),
+    f"{_SYSTEM}/Storage": _storages,
     f"{_SYSTEM}/Storage/1": _storage,
     f"{_SYSTEM}/Storage/1/Controllers": _members(
         "StorageController", f"{_SYSTEM}/Storage/1/Controllers", "0"
@@ -509,6 +490,9 @@ def find(machine: Machine, path: str) -> Document | None:
     builder = DOCUMENTS.get(key)
     if builder is not None:
         return builder(machine)
+    found = storage.find(machine, key)
+    if found is not None:
+        return found
     head, _, tail = key.rpartition("/")
     if head == update.TASKS:
         return update.task(machine, tail)

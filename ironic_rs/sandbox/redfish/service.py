@@ -21,6 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from ironic_rs.sandbox.machine import Machine
 from ironic_rs.sandbox.redfish import actions, documents
+from ironic_rs.sandbox.redfish.forms import ROOT, Document, collection
 from ironic_rs.sandbox.redfish.refusal import Refused
 
 _SESSIONS = "SessionService/Sessions"
@@ -104,9 +105,9 @@ class Bmc(web.Server):
         path = request.path.rstrip("/")
         if path == "/redfish" and request.method == "GET":
             return _json({"v1": "/redfish/v1/"})
-        if path != documents.ROOT and not path.startswith(f"{documents.ROOT}/"):
+        if path != ROOT and not path.startswith(f"{ROOT}/"):
             raise Refused(404, f"No resource at {request.path}", "ResourceMissingAtURI")
-        path = path.removeprefix(documents.ROOT).strip("/")
+        path = path.removeprefix(ROOT).strip("/")
         if request.method == "POST" and path == _SESSIONS:
             return self._log_in(await _body(request))
         if path:
@@ -157,16 +158,16 @@ class Bmc(web.Server):
         )
         self.sessions[session.token] = session
         self.machine.counters.add("bmc.sessions")
-        location = f"{documents.ROOT}/{_SESSIONS}/{session.identity}"
+        location = f"{ROOT}/{_SESSIONS}/{session.identity}"
         headers = {"X-Auth-Token": session.token, "Location": location}
         return _json(_show(session), 201, headers)
 
     def _session_resource(self, method: str, path: str) -> web.Response:
-        here = f"{documents.ROOT}/{_SESSIONS}"
+        here = f"{ROOT}/{_SESSIONS}"
         identity = path.removeprefix(_SESSIONS).strip("/")
         if not identity and method == "GET":
             members = [f"{here}/{session.identity}" for session in self.sessions.values()]
-            return _json(documents.collection("Session", here, members))
+            return _json(collection("Session", here, members))
         found = [item for item in self.sessions.values() if item.identity == identity]
         if not found:
             raise Refused(404, f"No session {identity}", "ResourceMissingAtURI")
@@ -216,18 +217,18 @@ class Bmc(web.Server):
             del self.sessions[token]
 
 
-def _show(session: Session) -> documents.Document:
+def _show(session: Session) -> Document:
     return {
         "@odata.type": "#Session.v1_1_0.Session",
-        "@odata.id": f"{documents.ROOT}/{_SESSIONS}/{session.identity}",
+        "@odata.id": f"{ROOT}/{_SESSIONS}/{session.identity}",
         "Id": session.identity,
         "Name": "Session",
         "UserName": session.username,
     }
 
 
-def _below_root(member: documents.Document) -> str:
-    return str(member["@odata.id"]).removeprefix(documents.ROOT).strip("/")
+def _below_root(member: Document) -> str:
+    return str(member["@odata.id"]).removeprefix(ROOT).strip("/")
 
 
 async def _body(request: web.BaseRequest) -> dict[str, Any]:
@@ -244,7 +245,7 @@ async def _body(request: web.BaseRequest) -> dict[str, Any]:
 
 
 def _json(
-    document: documents.Document, status: int = 200, headers: dict[str, str] | None = None
+    document: Document, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
     return web.Response(
         body=json.dumps(document).encode(),

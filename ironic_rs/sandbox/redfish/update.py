@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ironic_rs.sandbox.machine import Machine
+from ironic_rs.sandbox.redfish import forms
+from ironic_rs.sandbox.redfish.forms import ROOT
 from ironic_rs.sandbox.redfish.refusal import Refused
 
-ROOT = "/redfish/v1"
 TASKS = "TaskService/Tasks"
 _ACTION = f"{ROOT}/UpdateService/Actions/UpdateService.SimpleUpdate"
 _IMAGE = re.compile(r"https?://[^/]+/(?:.*/)?(?P<part>bios|bmc|nic)-(?P<version>[\w.]+)\.bin")
@@ -57,17 +58,7 @@ def task(machine: Machine, number: str) -> dict[str, Any] | None:
         shown = dict(found)
     elif found["part"] == "bmc" and found["state"] == "Starting":
         machine.firmware.finish(found)
-    return {
-        "@odata.type": "#Task.v1_4_3.Task",
-        "@odata.id": f"{ROOT}/{TASKS}/{number}",
-        "Id": number,
-        "Name": f"Update of {shown['part']}",
-        "TaskState": shown["state"],
-        "TaskStatus": "Critical" if shown["state"] == "Exception" else "OK",
-        "Messages": [{"MessageId": "Update.1.0.Failed", "Message": shown["text"]}]
-        if shown["text"]
-        else [],
-    }
+    return forms.task(number, f"Update of {shown['part']}", shown["state"], shown["text"])
 
 
 def adapter(machine: Machine) -> dict[str, Any]:
