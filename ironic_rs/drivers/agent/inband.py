@@ -33,7 +33,8 @@ _FAILURES: Mapping[str, type[errors.IronicError]] = {
     "service": errors.NodeServicingFailure,
 }
 
-#: In-band step -> option of [deploy] that replaces its priority.
+#: In-band clean step -> option of [deploy] that replaces its priority.  Steps of the
+#: same name in other flows keep theirs: a deployment must not erase what it wrote.
 _PRIORITY_OPTIONS: Mapping[tuple[str, str], str] = {
     ("deploy", "erase_devices"): "erase_devices_priority",
     ("deploy", "erase_devices_metadata"): "erase_devices_metadata_priority",
@@ -104,11 +105,12 @@ def _grouped(task: Task, kind: StepKind, by_manager: Any) -> dict[str, list[Step
 
 
 def cached(task: Task, kind: StepKind, interface: str) -> list[Step]:
-    """Return the cached in-band steps of an interface, priorities overridden."""
+    """Return the cached in-band steps of an interface, priorities of cleaning overridden."""
     found = task.node.driver_internal_info.get(kind.cached_key) or {}
+    options = _PRIORITY_OPTIONS if kind is steps.CLEAN else {}
     result = []
     for step in found.get(interface, ()):
-        option = _PRIORITY_OPTIONS.get((interface, step["step"]))
+        option = options.get((interface, step["step"]))
         priority = CONF.deploy[option] if option else None
         result.append(dict(step) if priority is None else {**step, "priority": priority})
     return result

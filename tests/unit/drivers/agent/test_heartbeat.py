@@ -341,6 +341,14 @@ def test_priorities_of_in_band_steps_can_be_configured(agent, config):
     assert task.node.driver_internal_info[steps.CLEAN.cached_key]["deploy"][0]["priority"] == 10
 
 
+@pytest.mark.parametrize("kind", [steps.DEPLOY, steps.SERVICE])
+def test_priorities_of_cleaning_do_not_erase_disks_in_other_flows(agent, config, kind):
+    config("deploy", erase_devices_priority=70)
+    task = task_of(agent, kind)
+    (step,) = inband.cached(task, kind, "deploy")
+    assert step["priority"] == 10
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_band_steps_are_offered_and_sent_to_the_agent(agent, kind):
     task = task_of(agent, kind)
