@@ -91,7 +91,7 @@ OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         "file_permission",
         default=420,
-        help="Permission bits of published boot images.",
+        help="Permission bits of published boot and firmware images.",
     ),
     cfg.IntOpt(
         "firmware_update_status_interval",
@@ -107,6 +107,55 @@ OPTS: list[cfg.Opt] = [
         default=60,
         min=0,
         help="Seconds between looks for firmware updates of steps that have failed. 0: never.",
+    ),
+    cfg.StrOpt(
+        "firmware_source",
+        default="http",
+        choices=["http", "local", "swift"],
+        mutable=True,
+        help=(
+            "Where the BMC gets firmware images that have an http or https URL: from there "
+            "(http), or from the web server of the conductor, which downloads them first "
+            "(local). Images with a file URL always come from the conductor. swift is "
+            "refused: this release has no object storage."
+        ),
+    ),
+    cfg.IntOpt(
+        "firmware_update_required_successes",
+        default=3,
+        min=0,
+        help=(
+            "So many times in a row system, manager, chassis and network cards have to be "
+            "readable after an update, before the next one, or the end of the step. 0: do "
+            "not look."
+        ),
+    ),
+    cfg.IntOpt(
+        "firmware_update_validation_interval",
+        default=30,
+        min=0,
+        help=(
+            "Seconds between these looks. They are made at most once in "
+            "firmware_update_status_interval."
+        ),
+    ),
+    cfg.IntOpt(
+        "firmware_update_resource_validation_timeout",
+        default=480,
+        min=0,
+        help=(
+            "Seconds after an update within which these looks have to succeed, else the step "
+            "fails. 0: do not look."
+        ),
+    ),
+    cfg.IntOpt(
+        "firmware_update_bmc_version_check_interval",
+        default=30,
+        min=0,
+        help=(
+            "Seconds between looks at the version of a BMC that has updated itself. They are "
+            "made at most once in firmware_update_status_interval."
+        ),
     ),
     cfg.IntOpt(
         "firmware_update_bmc_timeout",
@@ -131,8 +180,8 @@ OPTS: list[cfg.Opt] = [
         default=30,
         min=0,
         help=(
-            "Seconds that the update of a network card may be in task state Starting before "
-            "the machine is rebooted for it."
+            "Seconds that the update of a network card may be in task state Starting or "
+            "Pending before the machine is rebooted for it."
         ),
     ),
     cfg.IntOpt(
@@ -150,8 +199,8 @@ OPTS: list[cfg.Opt] = [
         default=0,
         min=0,
         help=(
-            "Seconds to wait for a BMC after an update of its firmware, unless driver_info "
-            "says otherwise."
+            "Seconds to leave a BMC alone that updates something else than itself, unless the "
+            "step (wait) or driver_info (firmware_update_unresponsive_bmc_wait) says otherwise."
         ),
     ),
     cfg.IntOpt(

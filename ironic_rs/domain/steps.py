@@ -235,9 +235,14 @@ def sort_steps(steps: Iterable[Step], interface_priority: Mapping[str, int]) -> 
 #: Key of driver_internal_info of a BIOS step that has rebooted the machine.
 BIOS_STATE = "redfish_bios_state"
 
-#: Keys of firmware updates under way: the updates, the one that runs first, and the
-#: start of the first, in seconds since the epoch.
-FIRMWARE_STATE = ("redfish_fw_updates", "redfish_fw_update_start_time")
+#: Firmware updates under way, the one that runs first: of the firmware interface, and of
+#: the management step ``update_firmware``.
+FIRMWARE_UPDATES, FIRMWARE_IMAGES = "redfish_fw_updates", "firmware_updates"
+
+#: When the first of either began, in seconds since the epoch.
+FIRMWARE_STARTED = "redfish_fw_update_start_time"
+
+_FIRMWARE_STATE = (FIRMWARE_UPDATES, FIRMWARE_IMAGES, FIRMWARE_STARTED)
 
 #: RAID volumes under way.  Stays when a flow fails: what came of them is looked up then.
 RAID_STATE = "raid_configs"
@@ -246,7 +251,7 @@ RAID_STATE = "raid_configs"
 _ALL_FLAGS = (
     *(flag for k in KINDS.values() for flag in (k.reboot_flag, k.polling_flag, k.skip_flag)),
     BIOS_STATE,
-    *FIRMWARE_STATE,
+    *_FIRMWARE_STATE,
 )
 
 
@@ -262,7 +267,7 @@ def wipe_flags(node: StepNode) -> None:
 
 def wipe_firmware_state(node: StepNode) -> None:
     """Forget firmware updates (not saved)."""
-    _drop(node.driver_internal_info, *FIRMWARE_STATE)
+    _drop(node.driver_internal_info, *_FIRMWARE_STATE)
 
 
 def wipe_token_and_url(node: StepNode) -> None:

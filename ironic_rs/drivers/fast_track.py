@@ -12,7 +12,7 @@ from oslo_log import log
 from oslo_utils import strutils, timeutils
 
 from ironic_rs.conf import CONF
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, states, steps
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
@@ -48,8 +48,8 @@ def able(task: Task) -> bool:
         enabled(node)
         and node.last_error is None
         and node.provision_state not in states.SERVICING_STATES
-        and not info.get("redfish_fw_updates")
-        and not info.get("firmware_updates")
+        and not info.get(steps.FIRMWARE_UPDATES)
+        and not info.get(steps.FIRMWARE_IMAGES)
         and task.driver.storage.should_write_image(task)
     )
 

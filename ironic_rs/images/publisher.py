@@ -110,6 +110,17 @@ def unpublish(name: str, subdir: str) -> None:
         LOG.warning("Published file %s cannot be removed: %s", directory / name, exc)
 
 
+def unpublish_directory(subdir: str) -> None:
+    """Remove a directory with all that is published in it; none is no error."""
+    directory = _directory(subdir)
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        LOG.warning("Published files in %s cannot be removed: %s", directory, exc)
+
+
 def _remove_parts(directory: Path, name: str) -> None:
     """Remove unfinished files of the same name: the node's lock says nobody writes one."""
     prefix = f".{name}."

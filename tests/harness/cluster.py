@@ -54,7 +54,7 @@ FAST: Mapping[str, Mapping[str, Any]] = {
     },
     "deploy": {"http_server_host": HOST},
     "agent": {"image_download_source": "http"},
-    "redfish": {"kernel_append_params": "nofb"},
+    "redfish": {"kernel_append_params": "nofb", "firmware_update_validation_interval": 0},
 }
 
 

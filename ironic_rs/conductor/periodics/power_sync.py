@@ -24,7 +24,7 @@ from ironic_rs.conductor.periodics.loading import load_nodes
 from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.db.listing import Row
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, states, steps
 from ironic_rs.drivers import patience
 from ironic_rs.rpc.context import RequestContext, admin_context
 
@@ -58,7 +58,8 @@ def _excluded(node: models.Node) -> bool:
         node.provision_state in states.SYNC_EXCLUDED
         or node.maintenance
         or node.target_power_state is not None
-        or node.driver_internal_info.get("redfish_fw_updates")
+        or node.driver_internal_info.get(steps.FIRMWARE_UPDATES)
+        or node.driver_internal_info.get(steps.FIRMWARE_IMAGES)
     )
 
 

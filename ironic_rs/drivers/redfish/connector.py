@@ -311,6 +311,14 @@ def _answered(error: sushy.exceptions.ConnectionError) -> bool:
     return isinstance(_cause(error), requests.exceptions.SSLError)
 
 
+def may_have_arrived(error: sushy.exceptions.ConnectionError) -> bool:
+    """Tell whether a request may have reached the BMC, and only its answer was lost."""
+    cause = _cause(error)
+    return not (
+        cause is None or isinstance(cause, requests.exceptions.SSLError) or http.never_sent(cause)
+    )
+
+
 def _wait_after_silence(
     method: str, error: sushy.exceptions.ConnectionError, tries: int, attempts: int
 ) -> float | None:

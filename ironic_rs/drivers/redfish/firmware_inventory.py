@@ -5,7 +5,10 @@ Source: specification drivers.md section 6.9; field case 95.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+
+import sushy.exceptions
 
 from ironic_rs.db import models
 from ironic_rs.drivers.redfish.resources import members, optional
@@ -48,14 +51,33 @@ def components(node: models.Node, bmc: NodeBmc) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def version(node: models.Node, bmc: NodeBmc, component: str) -> str | None:
-    """Return the version of a component now; None when the BMC does not show it."""
+def versions(node: models.Node, bmc: NodeBmc, component: str | None) -> dict[str, str]:
+    """Return component -> version now, of those that the BMC shows.
+
+    :param component: the one to look at; None: all.
+    """
     if component == BMC:
         managers = bmc.system.managers
-        return str(managers[0].firmware_version) if managers else None
-    if component == BIOS:
-        return bmc.system.bios_version
-    for row in components(node, bmc):
-        if row["component"] == component:
-            return str(row["current_version"])
-    return None
+        shown = managers[0].firmware_version if managers else None
+    elif component == BIOS:
+        shown = bmc.system.bios_version
+    else:
+        return {
+            row["component"]: row["current_version"]
+            for row in components(node, bmc)
+            if component in (row["component"], None)
+        }
+    return {component: str(shown)} if shown else {}
+
+
+def read_all(bmc: NodeBmc) -> None:
+    """Read what firmware updates are known to disturb; parts not offered are passed over.
+
+    :raises sushy.exceptions.SushyError: a part cannot be read.
+    """
+    with contextlib.suppress(sushy.exceptions.MissingAttributeError):
+        list(bmc.system.managers)
+    with contextlib.suppress(sushy.exceptions.MissingAttributeError):
+        for chassis in bmc.system.chassis:
+            if "NetworkAdapters" in (chassis.json or {}):
+                chassis.network_adapters.get_members()

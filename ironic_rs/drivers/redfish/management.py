@@ -6,7 +6,7 @@ Source: specification drivers.md section 6.4; field cases 35, 50.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sushy
@@ -14,19 +14,23 @@ import sushy.exceptions
 from oslo_log import log
 
 from ironic_rs.conf import CONF
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, states, steps
 from ironic_rs.drivers.base import ManagementInterface, Properties
 from ironic_rs.drivers.boot_mode import sync_boot_mode
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.decorators import (
     clean_step,
     deploy_step,
+    node_periodic,
     require_exclusive_lock,
+    service_step,
     verify_step,
 )
 from ironic_rs.drivers.redfish import (
     boot_options,
     clock,
+    firmware_flow,
+    firmware_images,
     indicators,
     nics,
     quirks,
@@ -34,6 +38,7 @@ from ironic_rs.drivers.redfish import (
     virtual_media,
 )
 from ironic_rs.drivers.redfish.driver_info import PROPERTIES, parse_driver_info
+from ironic_rs.drivers.redfish.firmware_flow import UpdateFlow
 from ironic_rs.drivers.redfish.quirks import Quirk
 from ironic_rs.drivers.redfish.sessions import FRESH, NodeBmc, talk
 from ironic_rs.images.services import redact
@@ -44,6 +49,16 @@ LOG = log.getLogger(__name__)
 APPLY_POLL = 15.0
 
 _ON_BOOT_DEVICE_LOST = "redfish_boot_device"
+_IMAGES = {
+    "firmware_images": {
+        "description": (
+            "List of {url, checksum, wait, source}: checksum is SHA1, SHA256 or SHA512; wait "
+            "(seconds) and source (http, local) are optional."
+        ),
+        "required": True,
+    }
+}
+_FLOW = UpdateFlow(steps.FIRMWARE_IMAGES, reboots_at_once=True)
 
 
 class RedfishManagement(ManagementInterface):
@@ -267,6 +282,43 @@ class RedfishManagement(ManagementInterface):
         except errors.IronicError as exc:
             raise errors.NodeVerifyFailure(node=task.node.uuid, reason=str(exc)) from exc
 
+    @clean_step(priority=0, argsinfo=_IMAGES)
+    @service_step(priority=0, argsinfo=_IMAGES)
+    @require_exclusive_lock
+    def update_firmware(self, task: Task, firmware_images: list[dict[str, Any]]) -> str | None:
+        """Update firmware from images one after the other, each with a reboot.
+
+        :raises InvalidParameterValue: ``firmware_images`` is not acceptable.
+        :raises IronicError: an image cannot be had, or the BMC refuses the first.
+        """
+        return _FLOW.start(task, _checked(task.node.uuid, firmware_images))
+
+    @node_periodic(
+        "checking if async firmware update failed",
+        lambda conf: int(conf.redfish.firmware_update_fail_interval),
+        filters={
+            "reserved": False,
+            "provision_state_in": list(firmware_flow.FAILED),
+            "maintenance": True,
+        },
+        columns=("driver_internal_info",),
+        predicate=_FLOW.is_left_over,
+    )
+    def _query_firmware_update_failed(self, task: Task) -> None:
+        """Forget updates of a flow that has failed."""
+        _FLOW.forget(task)
+
+    @node_periodic(
+        "checking async firmware update",
+        lambda conf: int(conf.redfish.firmware_update_status_interval),
+        filters={"reserved": False, "provision_state_in": list(firmware_flow.WAITING)},
+        columns=("driver_internal_info",),
+        predicate=_FLOW.is_running,
+    )
+    def _query_firmware_update_status(self, task: Task) -> None:
+        """Go on with the updates of a node, one small piece at a time."""
+        _FLOW.follow(task)
+
     def get_sensors_data(self, task: Task) -> dict[str, Any]:
         try:
             with talk(task, "reading the sensors") as bmc:
@@ -329,6 +381,23 @@ class RedfishManagement(ManagementInterface):
         with talk(task, "ejecting virtual media") as bmc:
             for kind in kinds:
                 virtual_media.eject(task.node, bmc, kind)
+
+
+def _checked(uuid: str, images: Any) -> list[dict[str, Any]]:
+    """Return the updates to make.
+
+    :raises InvalidParameterValue: names the image and what is wrong with it.
+    """
+    return firmware_images.checked(uuid, images, "firmware_images", _fault)
+
+
+def _fault(image: Mapping[str, Any]) -> str | None:
+    reason = firmware_images.fault_of_keys(image, ("url", "checksum"), ("wait", "source"))
+    if reason:
+        return reason
+    if image.get("source", "http") not in firmware_images.SOURCES:
+        return f"source has to be one of {', '.join(firmware_images.SOURCES)}"
+    return firmware_images.fault_of_checksum(image["checksum"])
 
 
 def _media_type(task: Task, device_type: str) -> sushy.VirtualMediaType:

@@ -108,6 +108,7 @@ def test_a_thousand_unchanged_nodes_take_two_statements_and_one_call_each(
         {"target_power_state": OFF},
         {"reservation": "cond-b"},
         {"driver_internal_info": {"redfish_fw_updates": [1]}},
+        {"driver_internal_info": {"firmware_updates": [1]}},
     ],
 )
 def test_nodes_that_power_sync_keeps_away_from(

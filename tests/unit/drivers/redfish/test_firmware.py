@@ -10,52 +10,24 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import firmware as db_firmware
 from ironic_rs.db import nodes, session
 from ironic_rs.domain import errors, states
-from ironic_rs.drivers.redfish import firmware as module
-from ironic_rs.drivers.redfish import firmware_progress
+from ironic_rs.drivers.redfish import firmware_flow, firmware_progress
 from ironic_rs.drivers.redfish.firmware import RedfishFirmware
-from tests.harness.bmc import MANAGER, Answer, collection, error, link
+from tests.harness.bmc import MANAGER, Answer, collection, error
 from tests.harness.database import database, empty_schema  # noqa: F401
-
-ROOT = "/redfish/v1"
-SERVICE = f"{ROOT}/UpdateService"
-TASK = f"{ROOT}/TaskService/Tasks/1"
-CHASSIS = f"{ROOT}/Chassis/1"
-URL = "http://127.0.0.1/image.bin"
+from tests.unit.drivers.redfish import updates
+from tests.unit.drivers.redfish.updates import ADAPTERS, TASK, URL
 
 
 @pytest.fixture
 def monitor(bmc):
     """The task that an update becomes."""
-    bmc.tree[ROOT]["UpdateService"] = link(SERVICE)
-    action = f"{SERVICE}/Actions/UpdateService.SimpleUpdate"
-    bmc.tree[SERVICE] = {
-        "Id": "UpdateService",
-        "Name": "Update service",
-        "Actions": {"#UpdateService.SimpleUpdate": {"target": action}},
-    }
-    bmc.tree[TASK] = {
-        "Id": "1",
-        "Name": "Update",
-        "TaskState": "Running",
-        "TaskStatus": "OK",
-        "Messages": [],
-    }
-    bmc.script("POST", "SimpleUpdate", Answer(202, {}, {"Location": TASK}))
-    bmc.system["BiosVersion"] = "1.0"
-    bmc.system["Links"] = {"Chassis": [link(CHASSIS)], "ManagedBy": [link(MANAGER)]}
-    bmc.tree[CHASSIS] = {
-        "Id": "1",
-        "Name": "Chassis",
-        "ChassisType": "RackMount",
-        "NetworkAdapters": link(f"{CHASSIS}/NetworkAdapters"),
-    }
-    bmc.tree[f"{CHASSIS}/NetworkAdapters"] = collection()
-    return bmc.tree[TASK]
+    return updates.offer(bmc)
 
 
 @pytest.fixture
-def task(make_task, bmc, monitor, database, clock, monkeypatch):  # noqa: F811
-    for part in (module, firmware_progress):
+def task(make_task, bmc, monitor, database, clock, monkeypatch, config):  # noqa: F811
+    config("redfish", firmware_update_required_successes=0)
+    for part in (firmware_flow, firmware_progress):
         monkeypatch.setattr(part, "time", clock)
     task = make_task(bmc, service_step={"step": "x"}, provision_state=states.SERVICING)
     record = nodes.create({"driver": "redfish", "driver_info": task.node.driver_info})
@@ -80,25 +52,13 @@ def start(task):
 
 @pytest.fixture
 def poll(task):
-    """Run the periodic; returns what it asked of the flows, a reboot as one call."""
-
-    def run() -> list[str]:
-        task.flows.calls.clear()
-        task.shared = True
-        task.driver.firmware._query_update_status(task)
-        return [
-            call[1] if call[0] == "power" else call[0]
-            for call in task.flows.calls
-            if call[0] in ("resume", "fail", "touch")
-            or (call[0] == "power" and call[1] == states.REBOOT)
-        ]
-
-    return run
+    """Run the periodic; returns what it asked of the flows."""
+    return lambda: updates.run(task, task.driver.firmware._query_update_status)
 
 
 def test_a_card_has_one_row_whatever_its_id_is(task, bmc):
     def card(number, **more):
-        path = f"{CHASSIS}/NetworkAdapters/{number}"
+        path = f"{ADAPTERS}/{number}"
         bmc.tree[path] = {
             "Id": f"Card{number}",
             "Name": "Card",
@@ -108,10 +68,9 @@ def test_a_card_has_one_row_whatever_its_id_is(task, bmc):
         return path
 
     firmware = task.driver.firmware
-    adapters = f"{CHASSIS}/NetworkAdapters"
-    bmc.tree[adapters] = collection(card(1, SerialNumber="S1"), card(2))
+    bmc.tree[ADAPTERS] = collection(card(1, SerialNumber="S1"), card(2))
     firmware.cache_firmware_components(task)
-    bmc.tree[adapters] = collection(card(3, SerialNumber="S1"), card(4, SerialNumber="S1"), card(2))
+    bmc.tree[ADAPTERS] = collection(card(3, SerialNumber="S1"), card(4, SerialNumber="S1"), card(2))
     firmware.cache_firmware_components(task)
     rows = {row.component: row for row in db_firmware.of_node(task.node.id)}
     assert set(rows) == {"bios", "bmc", "nic:S1", "nic:Card2"}
@@ -135,7 +94,12 @@ def test_a_machine_that_shows_no_version_is_told(task, bmc):
         [{"component": "bios"}],
         [{"component": "disk", "url": URL}],
         [{"component": "nic:", "url": URL}],
-        [{"component": "bios", "url": "file:///etc/passwd"}],
+        [{"component": "bios", "url": "ftp://127.0.0.1/image"}],
+        [{"component": "bios", "url": "swift://container/image"}],
+        [{"component": "bios", "url": "file:"}],
+        [{"component": "bios", "url": "http://[::1/image"}],
+        [{"component": "bios", "url": URL, "source": "local"}],
+        ["bios"],
         [{"component": "bios", "url": URL, "wait": 0}],
         [{"component": "bios", "url": URL, "more": 1}],
         [{"component": "bios", "url": URL}, {"component": "bmc", "url": "x"}],
@@ -236,9 +200,10 @@ def test_a_bmc_is_left_alone_and_then_known_by_its_version(start, poll, bmc, clo
     clock.skip(301)
     bmc.script("GET", "", Answer(close=True), times=1)
     bmc.script("GET", "/Tasks", Answer(404, error("gone")))
-    poll()
     assert poll() == ["touch"]
     bmc.tree[MANAGER]["FirmwareVersion"] = "2.0"
+    assert poll() == ["touch"]
+    clock.skip(CONF.redfish.firmware_update_bmc_version_check_interval)
     assert poll() == ["resume"]
 
 
@@ -252,6 +217,203 @@ def test_the_next_image_follows_the_first(task, poll, monitor, bmc):
     (left,) = task.node.driver_internal_info["redfish_fw_updates"]
     assert left["component"] == "nic:S1"
     assert len(bmc.asked("POST", "SimpleUpdate")) == 2
+
+
+def test_images_are_used_in_the_given_order(task, poll, monitor, bmc, clock):
+    settings = [{"component": part, "url": URL, "wait": 1} for part in ("nic:S1", "bios", "bmc")]
+    task.driver.firmware.update(task, settings)
+    task.node.provision_state = states.SERVICEWAIT
+    seen = []
+    monitor["TaskState"] = "Completed"
+    for _poll in range(9):
+        first, *_more = task.node.driver_internal_info.get("redfish_fw_updates") or [None]
+        if first and first["component"] not in seen:
+            seen.append(first["component"])
+        if first and first["component"] == "bmc":
+            bmc.tree[MANAGER]["FirmwareVersion"] = "2.0"
+        clock.skip(2)
+        if poll() == ["resume"]:
+            break
+    assert seen == ["nic:S1", "bios", "bmc"]
+    assert not task.node.driver_internal_info.get("redfish_fw_updates")
+
+
+#: Component, states that the task shows from look to look, minutes between the looks, and
+#: what comes of it.  "gone": 404; "202": as the monitor of a task that goes on; "200": of
+#: one that has ended.
+LIVES = [
+    ("bios", "New Starting Running Completed", 1, "touch reboot touch resume"),
+    ("bios", "Completed Completed", 1, "reboot resume"),
+    ("bios", "gone new-version", 1, "reboot resume"),
+    ("bios", "gone gone gone gone gone gone", 1, "reboot touch touch touch touch fail"),
+    ("bios", "Running/200 Completed/202", 1, "reboot resume"),
+    ("bios", "Exception", 1, "fail"),
+    ("bios", "Cancelled", 1, "fail"),
+    ("bios", "Interrupted", 1, "fail"),
+    ("bios", "Running Exception", 1, "reboot fail"),
+    ("bios", "Pending Pending Running Completed", 10, "reboot touch touch resume"),
+    ("nic:S1", "New Starting Running Completed Completed", 0.1, "touch touch touch reboot resume"),
+    ("nic:S1", "Completed Completed", 1, "reboot resume"),
+    ("nic:S1", "Running/200 Completed/202 Completed/202", 1, "touch reboot resume"),
+    ("nic:S1", "Starting Starting Completed", 1, "touch reboot resume"),
+    ("nic:S1", "Pending Pending Running Completed", 10, "touch reboot touch resume"),
+    ("nic:S1", "Running Cancelled", 1, "touch fail"),
+    ("bmc", "New Running new-version", 1, "touch touch resume"),
+    (
+        "bmc",
+        "Completed Completed Completed Completed Completed Completed",
+        1.1,
+        "touch touch touch touch touch resume",
+    ),
+    ("bmc", "gone gone new-version", 1, "touch touch resume"),
+    ("bmc", "gone gone gone gone gone gone", 1.1, "touch touch touch touch touch fail"),
+    ("bmc", "Pending Pending Completed new-version", 10, "touch touch touch resume"),
+    ("bmc", "Running Interrupted", 1, "touch fail"),
+]
+
+
+@pytest.mark.parametrize(("component", "life", "minutes", "outcome"), LIVES)
+def test_the_life_of_a_task_decides(
+    start, poll, bmc, monitor, clock, component, life, minutes, outcome
+):
+    start(component, wait=1)
+    asked = []
+    for shown in life.split():
+        clock.skip(minutes * 60)
+        state, _, status = shown.partition("/")
+        if state in ("gone", "new-version"):
+            bmc.script("GET", "/Tasks/", Answer(404, error("no such task")), times=1)
+            bmc.script("GET", "/Tasks/", Answer(404, error("no such task")), times=1)
+        if state == "new-version":
+            bmc.system["BiosVersion"] = bmc.tree[MANAGER]["FirmwareVersion"] = "9.9"
+        if state not in ("gone", "new-version"):
+            monitor["TaskState"] = state
+        if status:
+            bmc.script("GET", "/Tasks/", Answer(int(status), dict(monitor)), times=1)
+        asked.append(poll()[0].replace(states.REBOOT, "reboot"))
+        bmc._rules = [rule for rule in bmc._rules if rule.method == "POST"]
+    assert " ".join(asked) == outcome
+
+
+def test_a_conductor_that_dies_with_the_image_handed_over_asks_for_the_version(
+    start, poll, bmc, task
+):
+    """Its last words are that it was about to: the image is not sent twice."""
+    start("bios")
+    task.node.driver_internal_info["redfish_fw_updates"][0]["task_monitor"] = None
+    bmc.forget()
+    assert poll() == [states.REBOOT, "touch"]
+    bmc.system["BiosVersion"] = "2.0"
+    assert poll() == ["resume"]
+    assert bmc.asked("POST", "SimpleUpdate") == []
+
+
+def test_an_update_is_noted_before_the_bmc_gets_its_image(task, bmc):
+    noted = []
+
+    def seen(_request):
+        noted.extend(task.node.driver_internal_info["redfish_fw_updates"])
+        assert task.saves
+        return Answer(202, {}, {"Location": TASK})
+
+    bmc.script("POST", "UpdateService", seen)
+    bmc._rules.reverse()
+    task.driver.firmware.update(task, [{"component": "bios", "url": URL}])
+    assert [update["component"] for update in noted] == ["bios"]
+    assert noted[0]["versions_before"] == {"bios": "1.0"}
+
+
+def test_an_image_whose_acceptance_gets_lost_is_not_sent_again(start, poll, bmc):
+    bmc.script("POST", "UpdateService", Answer(reset=True))
+    bmc._rules.reverse()
+    start("bios")
+    assert len(bmc.asked("POST", "SimpleUpdate")) == 1
+    assert poll() == [states.REBOOT, "touch"]
+    bmc.system["BiosVersion"] = "2.0"
+    assert poll() == ["resume"]
+
+
+def test_a_reboot_that_fails_fails_the_step(start, poll, monitor, task):
+    start("bios")
+    task.flows.errors["power"] = errors.PowerStateFailure(pstate="power on")
+    monitor["TaskState"] = "Completed"
+    assert poll()[-1] == "fail"
+    assert "power on" in task.flows.calls[-1][2]
+    assert "redfish_fw_updates" not in task.node.driver_internal_info
+
+
+def test_a_refusal_of_the_second_image_fails_the_step(task, poll, monitor, bmc):
+    settings = [{"component": part, "url": URL} for part in ("bios", "nic:S1")]
+    task.driver.firmware.update(task, settings)
+    task.node.provision_state = states.SERVICEWAIT
+    monitor["TaskState"] = "Completed"
+    bmc.script("POST", "UpdateService", Answer(400, error("not an image")))
+    bmc._rules.reverse()
+    assert poll() == [states.REBOOT, "touch"]
+    assert poll() == ["fail"]
+    assert "not an image" in task.flows.calls[-1][2]
+
+
+class TestASteadyBmc:
+    """After an update it has to be readable several times in a row."""
+
+    @pytest.fixture(autouse=True)
+    def done(self, config, start, monitor, poll):
+        config("redfish", firmware_update_required_successes=3)
+        start("bios")
+        monitor["TaskState"] = "Completed"
+        assert poll() == [states.REBOOT, "touch"]
+
+    def test_is_looked_at_with_pauses(self, poll, bmc, clock):
+        assert poll() == ["touch"]
+        bmc.forget()
+        assert poll() == ["touch"]
+        assert bmc.asked(path="/Systems/1$") == []
+        clock.skip(30)
+        assert poll() == ["touch"]
+        asked = [str(request) for request in bmc.asked()]
+        assert [f"GET {path}" for path in (ADAPTERS, MANAGER)] == sorted(
+            path for path in asked if path.endswith(("NetworkAdapters", "Managers/1"))
+        )
+        clock.skip(30)
+        assert poll() == ["resume"]
+
+    @pytest.mark.parametrize("part", [ADAPTERS, MANAGER, "/Systems/1"])
+    def test_a_part_that_is_missing_begins_it_anew(self, poll, bmc, clock, part):
+        assert poll() == ["touch"]
+        clock.skip(30)
+        bmc.script("GET", f"{part}$", Answer(404, error("not ready")))
+        assert poll() == []
+        bmc._rules.pop()
+        for _look in range(2):
+            clock.skip(30)
+            assert poll() == ["touch"]
+        clock.skip(30)
+        assert poll() == ["resume"]
+
+    def test_one_that_does_not_become_steady_fails_the_step(self, poll, bmc, clock, task):
+        assert poll() == ["touch"]
+        bmc.script("GET", f"{ADAPTERS}$", Answer(404, error("not ready")))
+        clock.skip(470)
+        assert poll() == []
+        clock.skip(11)
+        assert poll() == ["fail"]
+        assert "not steadily readable within 480 s" in task.flows.calls[-1][2]
+        assert "NetworkAdapters not found" in task.flows.calls[-1][2]
+
+    def test_one_that_comes_and_goes_fails_the_step(self, poll, clock, task):
+        assert poll() == ["touch"]
+        clock.skip(481)
+        assert poll() == ["fail"]
+        assert "comes and goes" in task.flows.calls[-1][2]
+
+    @pytest.mark.parametrize(
+        "option",
+        ["firmware_update_required_successes", "firmware_update_resource_validation_timeout"],
+    )
+    def test_is_not_asked_for_with_a_zero(self, poll, config, option):
+        config("redfish", **{option: 0})
+        assert poll() == ["resume"]
 
 
 def test_updates_without_end_are_given_up(start, poll, clock, task):
