@@ -183,7 +183,13 @@ class BootInterface(BaseInterface):
 
     @abstractmethod
     def prepare_instance(self, task: Task) -> None:
-        """Make the next boots run the instance."""
+        """Make the next boots run the instance; a deployment's ramdisk may still run."""
+
+    def after_ramdisk(self, task: Task) -> None:
+        """Take away what the ramdisk of a deployment needed until it stopped, just now.
+
+        Comes after :meth:`prepare_instance`.  Nothing by default.
+        """
 
     @abstractmethod
     def clean_up_instance(self, task: Task) -> None:

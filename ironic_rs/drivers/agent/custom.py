@@ -128,6 +128,7 @@ class CustomAgentDeploy(AgentDeployBase):
             if CONF.agent.deploy_logs_collect == "always":
                 logs.collect(task)
             self._stop_ramdisk(task)
+            task.driver.boot.after_ramdisk(task)
         return None
 
     def _stop_ramdisk(self, task: Task) -> None:

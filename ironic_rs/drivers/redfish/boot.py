@@ -184,7 +184,8 @@ class RedfishVirtualMediaBoot(BootInterface):
     @require_exclusive_lock
     def prepare_instance(self, task: Task) -> None:
         """Boot the instance from its disk; from its ISO when it is nothing but that."""
-        self._eject_all(task)
+        if not _ramdisk_runs(task.node):
+            self._eject_all(task)
         boot_mode.sync_boot_mode(task)
         boot_mode.configure_secure_boot_if_needed(task)
         if capabilities.boot_option(task.node) == "ramdisk":
@@ -193,6 +194,11 @@ class RedfishVirtualMediaBoot(BootInterface):
             task.flows.set_boot_device("cdrom", persistent=True)
         else:
             task.flows.set_boot_device("disk", persistent=True)
+
+    @require_exclusive_lock
+    def after_ramdisk(self, task: Task) -> None:
+        if capabilities.boot_option(task.node) != "ramdisk":
+            self._eject_all(task)
 
     def _insert_config_drive(self, task: Task) -> None:
         """Show the config drive as a USB stick.
@@ -237,6 +243,15 @@ class RedfishVirtualMediaBoot(BootInterface):
                     virtual_media.eject(node, bmc, kind)
         finally:
             boot_media.unpublish(node)
+
+
+def _ramdisk_runs(node: models.Node) -> bool:
+    """Tell whether the ramdisk of a deployment still uses its medium."""
+    return (
+        node.provision_state == states.DEPLOYING
+        and node.power_state == states.POWER_ON
+        and "agent_url" in node.driver_internal_info
+    )
 
 
 def _wanted_protocol(node: models.Node) -> str | None:
