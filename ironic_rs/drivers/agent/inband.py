@@ -139,6 +139,11 @@ def process_next_step(task: Task, kind: StepKind) -> bool:
     if all(command.get("command_name") == own for command in commands):
         return _freshly_booted(task, kind)
     last = commands[-1]
+    if _is_put_off(task, kind):
+        if last.get("command_status") == client.RUNNING:
+            return False
+        task.flows.resume(kind.name)
+        return True
     if last.get("command_name") != f"execute_{kind.name}_step":
         LOG.debug("Node %s: the agent's last command is no %s step", node.uuid, kind.name)
         return False
@@ -161,11 +166,25 @@ def _current(task: Task, kind: StepKind) -> Step:
     return step
 
 
+def _is_put_off(task: Task, kind: StepKind) -> bool:
+    """Tell whether the running step has still to be started: the agent was busy then."""
+    info = task.node.driver_internal_info
+    to_be_run = info.get(kind.skip_flag) is False and not info.get(kind.reboot_flag)
+    return to_be_run and not _was_sent(task, kind)
+
+
+def _was_sent(task: Task, kind: StepKind) -> bool:
+    """Tell whether the running step is the one that was last sent to the agent."""
+    sent = task.node.driver_internal_info.get(_SENT)
+    return sent is not None and sent == steps.step_id(_current(task, kind))
+
+
 def _freshly_booted(task: Task, kind: StepKind) -> bool:
     info = task.node.driver_internal_info
     rebooted = info.pop(kind.reboot_flag, None)
-    sent = info.pop(_SENT, None)
-    if not rebooted and sent is not None and sent == steps.step_id(_current(task, kind)):
+    was_sent = _was_sent(task, kind)
+    info.pop(_SENT, None)
+    if not rebooted and was_sent:
         # Going on would take a half-written disk for a good one.
         _fail(task, kind, "the agent was restarted while the step was running")
         return True
@@ -180,6 +199,10 @@ def _succeeded(task: Task, kind: StepKind, command: Command) -> bool:
         result = {}
     done = result.get(f"{kind.name}_step")
     current = _current(task, kind)
+    if not steps.step_id(done) and _was_sent(task, kind):
+        # Nothing more will come of it: better a failure now than at the end of the wait.
+        _fail(task, kind, "the agent did not say what it has done")
+        return True
     if steps.step_id(done) != steps.step_id(current):
         LOG.debug(
             "Node %s: the agent has done %s, %s is not started yet",
