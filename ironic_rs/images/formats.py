@@ -44,6 +44,8 @@ _PACKED = {
     b"PK\x03\x04": "zip",
     b"7z\xbc\xaf\x27\x1c": "7z",
 }
+#: The program that converts images.
+CONVERTER = "qemu-img"
 #: Seconds between two tries of a conversion.
 TRY_PAUSE = 1.0
 #: What qemu-img says when another try may do.
@@ -178,6 +180,13 @@ def _kill(running: Sequence[subprocess.Popen[bytes]]) -> None:
         process.kill()
 
 
+def converter_missing() -> str | None:
+    """Return why no image can be converted on this conductor, None when they can."""
+    if shutil.which(CONVERTER) is not None:
+        return None
+    return f"the program {CONVERTER} is not installed on this conductor, or may not be run"
+
+
 def convert_to_raw(source: Path, target: Path, detected: str, image: str) -> None:
     """Convert an image that passed :func:`check` to raw.
 
@@ -186,8 +195,9 @@ def convert_to_raw(source: Path, target: Path, detected: str, image: str) -> Non
     :raises ImageConvertFailed: the conversion failed, or its result is not raw.
     :raises WorkAborted, LockLost: nobody wants it any more.
     """
-    if shutil.which("qemu-img") is None:
-        raise errors.ImageConvertFailed(image_id=image, reason="qemu-img is not installed")
+    missing = converter_missing()
+    if missing is not None:
+        raise errors.ImageConvertFailed(image_id=image, reason=missing)
     _wait_for_memory(image)
     limits = processutils.ProcessLimits(
         address_space=CONF.disk_utils.image_convert_memory_limit * units.Mi
@@ -198,7 +208,7 @@ def convert_to_raw(source: Path, target: Path, detected: str, image: str) -> Non
         try:
             with interruption.stoppable(functools.partial(_kill, running)):
                 processutils.execute(
-                    "qemu-img",
+                    CONVERTER,
                     "convert",
                     "-f",
                     detected,

@@ -30,7 +30,7 @@ class State:
     :ivar deaf: soft power-off is ignored.
     :ivar codes: "netfn.command" -> [completion code, how many times].
     :ivar mute: "netfn.command" -> how many requests get no answer.
-    :ivar vendor: manufacturer number.
+    :ivar vendor: manufacturer number, None for an answer that ends before it.
     :ivar refuses_sha256: says so, as the standard wants; else it answers by SHA-1.
     :ivar flags: parameter 5 of the boot options.
     """
@@ -41,7 +41,7 @@ class State:
         self.deaf = False
         self.codes: dict[str, list[int]] = {}
         self.mute: dict[str, int] = {}
-        self.vendor = 674
+        self.vendor: int | None = 674
         self.refuses_sha256 = False
         self.flags = [0, 0, 0, 0, 0]
         self.sensors: list[list[int]] = Sdr.records()
@@ -120,6 +120,8 @@ class Machine(bmc.Bmc):
         return bytes([1, 5, *self.state.flags])
 
     def on_6_1(self, _data: bytes) -> bytes:
+        if self.state.vendor is None:
+            return bytes(4)
         vendor = self.state.vendor.to_bytes(3, "little")
         return bytes([0x20, 0x01, 0x01, 0x02, 0x02, 0x03, *vendor, 0x34, 0x12, 0, 0, 0, 0])
 

@@ -343,6 +343,20 @@ def test_a_bmc_that_does_not_tell_its_maker_tells_the_power_state(bmc, task):
     assert len(bmc.asked("6.1")) == 1
 
 
+@pytest.mark.parametrize("trouble", ["silence", "nonsense"])
+def test_a_power_state_counts_whatever_the_bmc_tells_of_its_maker(bmc, task, config, trouble):  # noqa: F811
+    config("ipmi", command_retry_timeout=2)
+    if trouble == "silence":
+        bmc.set(power=True, mute={"6.1": 10**6})
+    else:
+        bmc.set(power=True, vendor=None)
+    assert task.driver.power.get_power_state(task) == ON
+    bmc.set(mute={}, vendor=674)
+    # Silence may pass; nonsense is not asked for again with each power state.
+    expected = "dell" if trouble == "silence" else None
+    assert task.driver.management.detect_vendor(task) == expected
+
+
 def test_raw_bytes_are_sent(bmc, task, caplog):
     caplog.set_level("INFO")
     task.driver.vendor.send_raw(task, http_method="POST", raw_bytes="0x2c 65 0x04 0x00")

@@ -18,7 +18,7 @@ from oslo_log import log
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
 from ironic_rs.drivers.agent import partition
-from ironic_rs.images import cache, checksum, credentials, services
+from ironic_rs.images import cache, checksum, credentials, formats, services
 
 if TYPE_CHECKING:
     from ironic_rs.db import models
@@ -102,7 +102,25 @@ def validate(node: models.Node) -> None:
                 f"The image of node {node.uuid} is served by the conductor, which needs "
                 f"[deploy]{', '.join(missing)}."
             )
+        _validate_conversion(node)
     _validate_proxies(node)
+
+
+def _validate_conversion(node: models.Node) -> None:
+    declared = node.instance_info.get("image_disk_format")
+    if not _is_converted() or declared is None or declared in formats.AS_IS:
+        return
+    missing = formats.converter_missing()
+    if missing is not None:
+        raise errors.InvalidParameterValue(
+            f"The {declared} image of node {node.uuid} is converted by the conductor "
+            f"(force_raw_images), but {missing}."
+        )
+
+
+def _is_converted() -> bool:
+    """Tell whether images that the conductor serves become raw images."""
+    return bool(CONF.force_raw_images and CONF.agent.stream_raw_images)
 
 
 def _validate_checksum(node: models.Node, *, required: bool) -> None:
@@ -202,8 +220,7 @@ def _inspect(node: models.Node, source: str) -> str | None:
 
 def _serve(node: models.Node, source: str) -> str:
     """Fetch and publish an image; return its URL."""
-    to_raw = CONF.force_raw_images and CONF.agent.stream_raw_images
-    image = _fetch(node, source, to_raw=to_raw)
+    image = _fetch(node, source, to_raw=_is_converted())
     digest = image.checksum
     if digest is None:
         digest = checksum.Checksum("sha256", services.digest(image.path, "sha256"))

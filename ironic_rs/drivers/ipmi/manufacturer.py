@@ -63,17 +63,19 @@ def _number(link: Link) -> int:
 
 
 def note(link: Link, node: models.Node) -> None:
-    """Ask for the number if the vendor of the node is not known, and keep it."""
+    """Ask for the number if the vendor of the node is not known, and keep it.
+
+    What was asked for before counts, whatever comes of this.
+    """
     known = turns.known(parse(node)).manufacturers
     if node.properties.get("vendor") or node.uuid in known:
         return
     try:
         known[node.uuid] = _number(link)
     except BmcError as exc:
-        if exc.code is None:
-            raise
         LOG.debug("Node %s: its BMC does not tell who made it: %s", node.uuid, exc)
-        known[node.uuid] = 0
+        if not exc.transient:
+            known[node.uuid] = 0
 
 
 def detect(node: models.Node) -> str | None:

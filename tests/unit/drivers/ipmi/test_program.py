@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,49 +16,20 @@ from ironic_rs.drivers.ipmi.driver_info import parse
 from ironic_rs.drivers.ipmi.management import IPMIManagement
 from ironic_rs.drivers.ipmi.power import IPMIPower
 from ironic_rs.drivers.ipmi.vendor import IPMIVendor
+from tests.harness.ipmitool import FakeProgram
 from tests.unit.drivers import kit
 
 INFO = {"ipmi_address": "192.0.2.7", "ipmi_username": "admin", "ipmi_password": "the secret"}
-SCRIPT = """#!{python} -IS
-import json, os, stat, sys
-here = os.path.dirname(os.path.abspath(__file__))
-args = sys.argv[1:]
-run = {{"args": args, "env": os.environ.get("IPMI_PASSWORD")}}
-if "-f" in args:
-    path = args[args.index("-f") + 1]
-    run["password"] = open(path).read()
-    run["mode"] = stat.S_IMODE(os.stat(path).st_mode)
-    run["file"] = path
-with open(os.path.join(here, "runs"), "a") as runs:
-    runs.write(json.dumps(run) + "\\n")
-{body}
-"""
-
-
-class Fake:
-    """A program of that name on the path."""
-
-    def __init__(self, directory: Path) -> None:
-        self.path = directory / "ipmitool"
-        self._runs = directory / "runs"
-
-    def write(self, body: str) -> None:
-        self.path.write_text(SCRIPT.format(python=sys.executable, body=body))
-        self.path.chmod(0o755)
-
-    @property
-    def runs(self) -> list[dict[str, Any]]:
-        if not self._runs.exists():
-            return []
-        return [json.loads(line) for line in self._runs.read_text().splitlines()]
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Callable[..., None]) -> Fake:
+def fake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Callable[..., None]
+) -> FakeProgram:
     monkeypatch.setenv("PATH", str(tmp_path))
     config("ipmi", use_ipmitool="always", min_command_interval=0, command_retry_timeout=20)
     monkeypatch.setattr("ironic_rs.drivers.ipmi.bmc._pause_after_failure", lambda: 0.0)
-    found = Fake(tmp_path)
+    found = FakeProgram(tmp_path)
     found.write("print(' 01 00 00 00')")
     return found
 
