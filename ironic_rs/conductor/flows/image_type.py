@@ -59,5 +59,9 @@ def infer(node: models.Node) -> None:
 
 def _is_path(source: str) -> bool:
     """Tell whether a reference names a directory on a web server."""
-    parts = urlsplit(source)
+    try:
+        parts = urlsplit(source)
+    except ValueError:
+        # Not a reference at all, which validation tells.
+        return False
     return parts.scheme in ("http", "https") and parts.path.endswith("/")

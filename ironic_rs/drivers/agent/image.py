@@ -149,7 +149,7 @@ def _validate_proxies(node: models.Node) -> None:
     info = node.driver_info
     for name in ("image_http_proxy", "image_https_proxy"):
         proxy = info.get(name)
-        if proxy and urlsplit(str(proxy)).scheme not in ("", "http", "https"):
+        if proxy and not _is_proxy(str(proxy)):
             raise errors.InvalidParameterValue(
                 f"driver_info {name} of node {node.uuid} must be an http or https URL."
             )
@@ -161,6 +161,13 @@ def _validate_proxies(node: models.Node) -> None:
                     f"driver_info image_no_proxy of node {node.uuid}: '{item}' is neither a "
                     "host, an IP address nor a .domain."
                 )
+
+
+def _is_proxy(text: str) -> bool:
+    try:
+        return urlsplit(text).scheme in ("", "http", "https")
+    except ValueError:
+        return False
 
 
 def prepare(node: models.Node) -> None:
@@ -207,7 +214,11 @@ def _fetch(node: models.Node, source: str, *, to_raw: bool) -> cache.Image:
         declared=info.get("image_disk_format"),
         to_raw=to_raw,
     )
-    return cache.instance_images().fetch(source, _path(node), wish)
+    try:
+        return cache.instance_images().fetch(source, _path(node), wish)
+    except Exception:
+        _drop_file(node)
+        raise
 
 
 def _inspect(node: models.Node, source: str) -> str | None:

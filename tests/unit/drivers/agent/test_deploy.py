@@ -165,6 +165,7 @@ def test_an_image_served_by_the_conductor_needs_a_web_server(config):
     [
         ({"image_http_proxy": "socks5://x"}, "image_http_proxy"),
         ({"image_https_proxy": "ftp://x"}, "image_https_proxy"),
+        ({"image_https_proxy": "http://[::1"}, "image_https_proxy"),
         ({"image_no_proxy": "a.example,b c"}, "image_no_proxy"),
         ({"fast_track": "maybe"}, "fast_track"),
     ],
