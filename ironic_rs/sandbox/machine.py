@@ -341,7 +341,7 @@ class Machine:
             await asyncio.sleep(self.settings.boot_delay)
             await self._hold()
             self.firmware.apply(self.faults.bios_complaint)
-            self.raid.boot(self.faults.raid_complaint)
+            self.raid.work(self.faults.raid_complaint, boots=True)
             self.in_post = False
             reasons = []
             for device in self.boot_sequence():

@@ -5,6 +5,7 @@ A controller does what it is asked for in a task, at once or at the next boot.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ KINDS: Mapping[str, str | None] = {
     "no-volumes": None,
 }
 DISK_BYTES = 100 * GIB
+#: A job that needs no boot takes so long, in seconds.
+JOB_TIME = 0.3
 _STRIPE = 64 * 1024**2
 
 #: RAID type -> least disks, disks that a span loses, disks of which the number has to be
@@ -60,6 +63,7 @@ class Job:
     doomed: str | None
     state: str = "Running"
     text: str = ""
+    begun: float = field(default_factory=time.monotonic)
 
     @property
     def title(self) -> str:
@@ -153,13 +157,18 @@ class Raid:
         self.jobs.append(job)
         return job
 
-    def boot(self, complaint: str = "") -> None:
-        """What happens at a boot.
+    def work(self, complaint: str = "", *, boots: bool = False) -> None:
+        """End the jobs that are to end by now.
 
-        :param complaint: why jobs fail, if they do.
+        :param complaint: why they fail, if they do.
+        :param boots: the machine boots now.
         """
         for job in self.jobs:
-            if job.state == "Running" and job.controller.apply_time == ON_RESET:
+            if job.controller.apply_time == ON_RESET:
+                ends = boots
+            else:
+                ends = time.monotonic() - job.begun > JOB_TIME
+            if ends and job.state == "Running":
                 job.finish(complaint)
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -119,6 +119,18 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     users = directory / "users"
     digest = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
     users.write_text(f"{USER}:{digest}\n")
+    # The last system has a storage with two disks, and no volumes.
+    controller = {"MemberId": "0", "Name": "Contoso", "SpeedGbps": 12}
+    storage = {
+        "Id": "1",
+        "Name": "Local storage",
+        "StorageControllers": [controller],
+        "Drives": ["D0", "D1"],
+    }
+    drives = [
+        {"Id": name, "Name": name, "CapacityBytes": 100 * 1024**3, "Protocol": "SAS"}
+        for name in storage["Drives"]
+    ]
     settings = directory / "emulator.conf"
     settings.write_text(
         f"SUSHY_EMULATOR_LISTEN_IP = '127.0.0.1'\n"
@@ -127,6 +139,9 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         f"SUSHY_EMULATOR_AUTH_FILE = {str(users)!r}\n"
         f"SUSHY_EMULATOR_FAKE_DRIVER = True\n"
         f"SUSHY_EMULATOR_FAKE_SYSTEMS = {systems!r}\n"
+        f"SUSHY_EMULATOR_STORAGE = {{{uuid_of(SYSTEMS - 1)!r}: [{storage!r}]}}\n"
+        f"SUSHY_EMULATOR_DRIVES = {{({uuid_of(SYSTEMS - 1)!r}, '1'): {drives!r}}}\n"
+        f"SUSHY_EMULATOR_VOLUMES = {{({uuid_of(SYSTEMS - 1)!r}, '1'): []}}\n"
     )
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -194,6 +209,7 @@ def conductor(database: str, proxy: Proxy) -> Iterator[Conductor]:  # noqa: F811
         "inspect": ["redfish"],
         "management": ["redfish"],
         "power": ["redfish"],
+        "raid": ["redfish"],
         "network": ["noop"],
         "storage": ["noop"],
     }
@@ -351,6 +367,25 @@ def test_out_of_band_inspection(
     assert [port.address for port in ports.of_node(node.id)] == ["00:5c:52:31:3a:03"]
     found = inventory.get(node.id).inventory_data
     assert found["system_vendor"]["manufacturer"] == "Sushy Emulator"
+
+
+def test_raid_controllers_are_read_and_a_refusal_is_told(
+    proxy: Proxy,
+    enrol: Callable[..., models.Node],
+    locked: Callable[..., contextlib.AbstractContextManager[Task]],
+) -> None:
+    node = enrol(SYSTEMS - 1, provision_state=states.CLEANING)
+    with locked(node) as task:
+        assert task.driver.raid.delete_configuration(task) is None
+        assert task.node.raid_config["logical_disks"] == []
+        task.node.target_raid_config = {"logical_disks": [{"raid_level": "5", "size_gb": 10}]}
+        with pytest.raises(errors.RedfishError, match="2 x HDD SAS 100 GiB at 1"):
+            task.driver.raid.create_configuration(task)
+        assert not [request for request in proxy.requests if "POST" in request and "Vol" in request]
+        task.node.target_raid_config = {"logical_disks": [{"raid_level": "1", "size_gb": 10}]}
+        # With this driver it has no volumes, and says so.
+        with pytest.raises(errors.RedfishError, match=r"is refused by the BMC.*Not implemented"):
+            task.driver.raid.create_configuration(task)
 
 
 def test_wrong_credentials_name_the_node_and_not_the_password(

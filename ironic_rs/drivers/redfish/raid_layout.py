@@ -95,6 +95,7 @@ class Disk:
     :param controller: id of the storage that it belongs to.
     :param free: bytes that no volume takes.
     :param levels: RAID levels that the controller offers; None: it does not tell.
+    :param fault: why it cannot be used, in the BMC's words; empty when it can.
     """
 
     path: str
@@ -105,6 +106,7 @@ class Disk:
     media_type: str | None = None
     protocol: str | None = None
     levels: frozenset[str] | None = None
+    fault: str = ""
 
     @property
     def unused(self) -> bool:
@@ -222,9 +224,12 @@ def plan(config: Mapping[str, Any], disks: Iterable[Disk]) -> list[Volume]:
     :param config: checked by :func:`check`.
     :raises DoesNotFit: it does not; says which volume, and what there is.
     """
-    pool = {disk.path: disk for disk in disks}
+    everything = {disk.path: disk for disk in disks}
     wanted = [(n, disk) for n, disk in enumerate(config["logical_disks"], 1)]
-    named = [(n, disk, _named(n, disk, pool)) for n, disk in wanted if "physical_disks" in disk]
+    named = [
+        (n, disk, _named(n, disk, everything)) for n, disk in wanted if "physical_disks" in disk
+    ]
+    pool = {path: disk for path, disk in everything.items() if not disk.fault}
     sized = [item for item in named if item[1]["size_gb"] != MAX]
     whole = [item for item in named if item[1]["size_gb"] == MAX]
     free = [(n, disk) for n, disk in wanted if "physical_disks" not in disk]
@@ -278,6 +283,9 @@ def _named(number: int, disk: Mapping[str, Any], pool: Mapping[str, Disk]) -> li
             f"it has {', '.join(sorted(d.identity for d in set(known.values())))}"
         )
     chosen = [known[name] for name in disk["physical_disks"]]
+    broken = [f"{d.identity} ({d.fault})" for d in chosen if d.fault]
+    if broken:
+        raise DoesNotFit(f"volume {number}: the BMC says that it cannot use {', '.join(broken)}")
     _need_level(number, disk["raid_level"], chosen[0])
     return [d.path for d in chosen]
 

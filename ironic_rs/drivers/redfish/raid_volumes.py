@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sushy
 import sushy.exceptions
 import sushy.utils
 from oslo_utils import units
+from sushy.resources.system.storage.drive import Drive
 from sushy.resources.system.storage.storage import Storage
 from sushy.resources.system.storage.volume import Volume as RedfishVolume
 from sushy.resources.system.storage.volume import VolumeCollection
@@ -37,6 +39,15 @@ _LEVEL_OF_OLD_TYPE = {
     sushy.VOLUME_TYPE_SPANNED_MIRRORS: "1+0",
     sushy.VOLUME_TYPE_SPANNED_STRIPES_WITH_PARITY: "5+0",
 }
+
+
+#: States of drives that are away, kept for others, or do not work.
+_UNUSABLE = (
+    sushy.State.ABSENT,
+    sushy.State.DISABLED,
+    sushy.State.STANDBY_SPARE,
+    sushy.State.UNAVAILABLE_OFFLINE,
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,7 @@ def _disks(node: models.Node, controller: Controller, emptied: bool) -> list[Dis
     raid_types = _raid_types(node, storage)
     if raid_types is not None and not raid_types:
         return []
-    drives = storage.drives if storage.drives_identities else []
+    drives = _drives(node, storage)
     taken = {} if emptied else _taken(controller, drives)
     return [
         Disk(
@@ -119,6 +130,7 @@ def _disks(node: models.Node, controller: Controller, emptied: bool) -> list[Dis
             free=max(drive.capacity_bytes - taken.get(drive.path, 0), 0),
             media_type=drive.media_type,
             protocol=plain(drive.protocol),
+            fault=_fault(drive),
             levels=None
             if raid_types is None
             else frozenset(_LEVEL_OF_TYPE.get(plain(item), "") for item in raid_types),
@@ -126,6 +138,24 @@ def _disks(node: models.Node, controller: Controller, emptied: bool) -> list[Dis
         for drive in drives
         if drive.capacity_bytes
     ]
+
+
+def _drives(node: models.Node, storage: Storage) -> list[Drive]:
+    """Return the drives; those that cannot be read, such as of an empty bay, are left out."""
+    found = (
+        optional(node, f"drive {path}", partial(storage.get_drive, path), None)
+        for path in storage.drives_identities or ()
+    )
+    return [drive for drive in found if drive is not None]
+
+
+def _fault(drive: Drive) -> str:
+    status = drive.status
+    if status is None:
+        return ""
+    if status.health is sushy.HEALTH_CRITICAL:
+        return "health Critical"
+    return f"state {plain(status.state)}" if status.state in _UNUSABLE else ""
 
 
 def _raid_types(node: models.Node, storage: Storage) -> Sequence[Any] | None:

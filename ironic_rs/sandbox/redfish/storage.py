@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_rs.sandbox.machine import Machine
-from ironic_rs.sandbox.raid import DISK_BYTES, IMMEDIATE, LEVELS, Controller, Impossible, Volume
+from ironic_rs.sandbox.raid import DISK_BYTES, LEVELS, Controller, Impossible, Volume
 from ironic_rs.sandbox.redfish.forms import OK, ROOT, Document, collection, link, resource, task
 from ironic_rs.sandbox.redfish.refusal import Refused
+from ironic_rs.sandbox.settings import GIB
 
 _TASK = re.compile(r"TaskService/Tasks/RAID-(?P<number>\d+)")
 _STORAGE = re.compile(
@@ -32,6 +33,7 @@ def _path(machine: Machine, controller: Controller) -> str:
 
 def find(machine: Machine, key: str) -> Document | None:
     """The resource at a path, as in ``documents.DOCUMENTS``; None if it is none of these."""
+    machine.raid.work(machine.faults.raid_complaint)
     match = _TASK.fullmatch(key)
     if match is not None:
         return _task(machine, int(match["number"]))
@@ -133,13 +135,9 @@ def _volume(machine: Machine, controller: Controller, volume: Volume) -> Documen
 
 
 def _task(machine: Machine, number: int) -> Document | None:
-    """A job as it is now; one that needs no boot ends with the look at it."""
     for job in machine.raid.jobs:
         if job.number == number:
-            shown = task(f"RAID-{number}", job.title, job.state, job.text)
-            if job.state == "Running" and job.controller.apply_time == IMMEDIATE:
-                job.finish(machine.faults.raid_complaint)
-            return shown
+            return task(f"RAID-{number}", job.title, job.state, job.text)
     return None
 
 
@@ -195,6 +193,7 @@ def _begin(
     doomed: str | None,
 ) -> str:
     """Begin a job; returns the path of its task."""
+    machine.raid.work(machine.faults.raid_complaint)
     when = body.get("@Redfish.OperationApplyTime", controller.apply_time)
     if when != controller.apply_time:
         raise Refused(400, f"Apply time {when} is not supported", "PropertyValueNotInList")
@@ -202,5 +201,8 @@ def _begin(
         job = machine.raid.begin(controller, volume, doomed)
     except Impossible as exc:
         raise Refused(409, str(exc), "ResourceInUse") from exc
-    machine.counters.add("bmc.raid.delete" if doomed else "bmc.raid.create")
+    what = f"delete.{controller.identity}.{doomed}"
+    if volume is not None:
+        what = f"create.{controller.identity}.{volume.size // GIB}"
+    machine.counters.add(f"bmc.raid.{what}")
     return f"{ROOT}/TaskService/Tasks/RAID-{job.number}"

@@ -76,6 +76,17 @@ class Flow:
         ports.save(port)
 
 
+def _out_of_band(*wanted: tuple[str, str, dict[str, Any]]) -> Callable[[Site], None]:
+    """Clean by steps that a BMC does while nobody waits for it."""
+
+    def request(site: Site) -> None:
+        steps = [{"interface": kind, "step": step, "args": args} for kind, step, args in wanted]
+        site.call("do_node_clean", steps)
+        site.follow()
+
+    return request
+
+
 def _action(verb: str, kind: str | None = None) -> Callable[[Site], None]:
     def request(site: Site) -> None:
         site.call("do_provisioning_action", verb)
@@ -142,6 +153,14 @@ def _allocate(site: Site) -> None:
     site.settle()
 
 
+_IMAGES = "http://127.0.0.1"
+#: Two at a controller that needs a boot for each, one at a controller that needs none.
+_VOLUMES = [
+    {"raid_level": "1", "size_gb": 10, "controller": "RAID.1"},
+    {"raid_level": "1", "size_gb": 20, "controller": "RAID.2"},
+    {"raid_level": "1", "size_gb": 30, "controller": "RAID.2"},
+]
+
 _ON, _OFF = states.POWER_ON, states.POWER_OFF
 _WITH_INSTANCE: dict[str, Any] = {"instance": True, "power": _ON}
 
@@ -203,8 +222,8 @@ FLOWS = {
     )
 }
 
-#: Flows that only machines with an agent have.
-IN_BAND = {
+#: Flows that only machines with a BMC and an agent have.
+WITH_BMC = {
     flow.name: flow
     for flow in (
         Flow(
@@ -214,6 +233,46 @@ IN_BAND = {
             states.MANAGEABLE,
             power_goal=_OFF,
             interfaces={"inspect_interface": "agent"},
+        ),
+        Flow(
+            "BIOS settings",
+            _out_of_band(
+                (
+                    "bios",
+                    "apply_configuration",
+                    {"settings": [{"name": "SandboxCounter", "value": 7}]},
+                )
+            ),
+            states.MANAGEABLE,
+            states.MANAGEABLE,
+            interfaces={"bios_interface": "redfish"},
+        ),
+        Flow(
+            "firmware update",
+            _out_of_band(
+                (
+                    "firmware",
+                    "update",
+                    {
+                        "settings": [
+                            {"component": "bios", "url": f"{_IMAGES}/bios-2.bin", "wait": 1}
+                        ]
+                    },
+                )
+            ),
+            states.MANAGEABLE,
+            states.MANAGEABLE,
+            interfaces={"firmware_interface": "redfish"},
+        ),
+        Flow(
+            "RAID",
+            _out_of_band(
+                ("raid", "delete_configuration", {}), ("raid", "create_configuration", {})
+            ),
+            states.MANAGEABLE,
+            states.MANAGEABLE,
+            interfaces={"raid_interface": "redfish"},
+            values={"target_raid_config": {"logical_disks": _VOLUMES}},
         ),
     )
 }

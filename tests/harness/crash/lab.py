@@ -29,7 +29,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import migration, session
 from ironic_rs.drivers.base import INTERFACE_TYPES
 from tests.harness.crash import machine, sandbox, verdict
-from tests.harness.crash.flows import FLOWS, IN_BAND, Flow
+from tests.harness.crash.flows import FLOWS, WITH_BMC, Flow
 from tests.harness.crash.points import Points, hook_database, hook_http
 from tests.harness.crash.site import Site
 from tests.harness.servers import free_port
@@ -213,7 +213,7 @@ class Lab:
             goes on, which did not die but freeze.
         """
         begun = time.monotonic()
-        flow = {**FLOWS, **IN_BAND}[name]
+        flow = {**FLOWS, **WITH_BMC}[name]
         base = self.folder / "base.sqlite"
         base.unlink(missing_ok=True)
         live(lambda: self._prepare(flow, base), self.folder / "made")

@@ -66,6 +66,7 @@ class SandboxMachine:
             "heartbeat_gap": 0.0,
             "retry_interval": 0.1,
             "disk_bytes": 16 * MIB,
+            "raid": (("immediate", 4), ("on-reset", 8)),
         }
         self.spec = Settings(directory=folder, **self.settings).spec(0)
         self._pid: int | None = None
@@ -107,8 +108,9 @@ class SandboxMachine:
         answer = requests.get(self._url("/machines/1/counters"), timeout=30).json()
         found: Counter[str] = Counter()
         for name, number in answer["counts"].items():
-            short = name.replace("agent.step.", "step ").replace("bmc.reset.", "power ")
-            found[short] = number
+            # To make a volume, or to delete it, is a step as well: once for each of them.
+            short = name.replace("agent.step.", "step ").replace("bmc.raid.", "step raid.")
+            found[short.replace("bmc.reset.", "power ")] = number
         return found
 
     def forget_calls(self) -> None:
@@ -133,6 +135,9 @@ class SandboxMachine:
             "deploy_interface": "direct",
             "inspect_interface": "redfish",
             "rescue_interface": "agent",
+            "bios_interface": "no-bios",
+            "firmware_interface": "no-firmware",
+            "raid_interface": "no-raid",
             "driver_info": {
                 "redfish_address": f"http://{HOST}:{self.spec.bmc_port}",
                 "redfish_system_id": self.spec.system_path,
@@ -156,11 +161,11 @@ class SandboxMachine:
                 "enabled_power_interfaces": ["redfish"],
                 "enabled_network_interfaces": ["noop"],
                 "enabled_storage_interfaces": ["noop"],
-                "enabled_raid_interfaces": ["no-raid"],
-                "enabled_bios_interfaces": ["no-bios"],
+                "enabled_raid_interfaces": ["no-raid", "redfish"],
+                "enabled_bios_interfaces": ["no-bios", "redfish"],
                 "enabled_vendor_interfaces": ["no-vendor"],
                 "enabled_rescue_interfaces": ["agent"],
-                "enabled_firmware_interfaces": ["no-firmware"],
+                "enabled_firmware_interfaces": ["no-firmware", "redfish"],
                 "enabled_console_interfaces": ["no-console"],
                 "default_network_interface": "noop",
                 "default_storage_interface": "noop",
@@ -222,6 +227,17 @@ class SandboxSite(Site):
         """Wait while the agent drives the flow on."""
         wait_until(lambda: not self._moves(), f"{kind} ends", _LIMIT, interval=0.02)
         self.settle()
+
+    def follow(self) -> None:
+        periodics = tasks.of_interfaces(self.conductor.drivers.all_interfaces())
+
+        def over() -> bool:
+            for periodic in periodics:
+                periodic.run(self.conductor)
+            self.settle()
+            return not self._moves()
+
+        wait_until(over, "the BMC has done its work", _LIMIT, interval=0.05)
 
     def go_on_waiting(self) -> bool:
         """Nothing to do: the machine is real enough to come by itself."""

@@ -113,6 +113,10 @@ class Site:
             self.conductor.registry.dispatch(method, self.context, {"node_id": NODE})
             self.settle()
 
+    def follow(self) -> None:
+        """Drive the flow on as long as the BMC works for it, by the periodics of drivers."""
+        raise NotImplementedError("fake machines have no BMC")
+
     def settle(self) -> None:
         """Wait until no worker holds anything."""
         assert self.conductor.tasks.book.wait_empty(LIMIT), "a worker does not end"

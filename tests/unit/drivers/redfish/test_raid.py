@@ -367,6 +367,20 @@ def test_a_controller_that_does_not_tell_its_levels_is_tried(array, create):
     assert create(wish("5")) is None
 
 
+def test_drives_that_do_not_work_are_not_used(bmc, array, create):
+    array.add("R1", disks=5, tasks=False)
+    for n, status in enumerate(
+        [{"Health": "Critical"}, {"State": "StandbySpare"}, {"State": "Enabled", "Health": "OK"}]
+    ):
+        bmc.tree[f"{STORAGE}/R1/Drives/D{n}"]["Status"] = status
+    del bmc.tree[f"{STORAGE}/R1/Drives/D3"]
+    assert create(wish("0", number_of_physical_disks=2)) is None
+    drives = array.asked[0].body["Links"]["Drives"]
+    assert [drive["@odata.id"][-2:] for drive in drives] == ["D2", "D4"]
+    with pytest.raises(errors.RedfishError, match=r"cannot use D0 \(health Critical\), D1 \(st"):
+        create(wish("1", controller="R1", physical_disks=["D0", "D1"]))
+
+
 def test_space_of_existing_volumes_is_left_alone(array, create):
     array.add("R1", disks=2, tasks=False)
     array.volume("R1")
