@@ -33,6 +33,11 @@ class Faults:
     power_lie: str = _fault("", "the BMC always reports this power state (On, Off)")
     bios_complaint: str = _fault("", "boots apply no BIOS settings; the BMC gives this reason")
     update_complaint: str = _fault("", "firmware updates end in an exception; the BMC gives this")
+    update_states: str = _fault(
+        "",
+        "states that the task of a firmware update shows, one a look, with spaces between; the "
+        "last one stays. gone: not known any more, and the firmware is new; lost: it is not",
+    )
     raid_complaint: str = _fault("", "RAID jobs end in an exception; the BMC gives this reason")
     boot_held: int | None = _fault(
         None, "after so many boots the next one stays in the self-test, until this is reset"

@@ -8,6 +8,7 @@ attributes; an agent or an instance that runs on it asks for :meth:`Machine.halt
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -106,7 +107,8 @@ class Firmware:
     versions: dict[str, str] = field(
         default_factory=lambda: {"bios": "1.0.0", "bmc": "1.0.0", "nic": "1.0.0"}
     )
-    #: Updates: part, version, state (TaskState) and text.
+    #: Updates: part, version, state (TaskState), text, image (URL) and its sha256, empty
+    #: when it could not be read, and script (what ``update_states`` said, as far as left).
     tasks: list[dict[str, str]] = field(default_factory=list)
     secure_boot: bool = False
     pending_secure_boot: bool | None = None
@@ -121,7 +123,7 @@ class Firmware:
             self.bios.update(self.pending_bios)
         self.pending_bios.clear()
         for task in self.tasks:
-            if task["part"] != "bmc" and task["state"] == "Starting":
+            if task["part"] != "bmc" and task["state"] == "Starting" and not task["script"]:
                 self.finish(task)
         if self.pending_secure_boot is not None:
             self.secure_boot = self.pending_secure_boot
@@ -176,6 +178,7 @@ class Machine:
         self._medium: media.BootMedium | None = None
         self._transition: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
+        self._downloads: set[asyncio.Task[None]] = set()
         self._latest: asyncio.Task[None] | None = None
 
     # -- set-up ---------------------------------------------------------------------
@@ -188,6 +191,8 @@ class Machine:
     async def close(self) -> None:
         """Switch off at once, whatever runs."""
         await _cancel(self._transition)
+        for download in list(self._downloads):
+            await _cancel(download)
         await self._stop_software()
         self.power = OFF
 
@@ -412,6 +417,26 @@ class Machine:
             LOG.exception("machine=%s agent crashed", self.spec.name)
             self._note("agent", f"agent crashed: {exc!r}")
 
+    # -- firmware -------------------------------------------------------------------
+
+    def download(self, update: dict[str, str]) -> None:
+        """Let the BMC read the image of an update, which goes on with that."""
+        task = asyncio.create_task(self._download(update), name=f"{self.spec.name} firmware")
+        self._downloads.add(task)
+        task.add_done_callback(self._downloads.discard)
+
+    async def _download(self, update: dict[str, str]) -> None:
+        path = self.folder / "firmware.bin"
+        try:
+            await media.fetch(self.session, update["image"], path)
+            content = await asyncio.to_thread(path.read_bytes)
+            update["sha256"] = hashlib.sha256(content).hexdigest()
+        except media.MediaError as exc:
+            LOG.info("machine=%s %s", self.spec.name, exc)
+        finally:
+            path.unlink(missing_ok=True)
+        update["state"] = "Starting"
+
     # -- views ----------------------------------------------------------------------
 
     def reported_power(self) -> str:
@@ -452,6 +477,10 @@ class Machine:
             "configdrive": self.configdrive,
             "volumes": list(self.volumes),
             "raid_volumes": self.raid.to_json(),
+            "firmware": {
+                "versions": dict(self.firmware.versions),
+                "updates": [dict(update) for update in self.firmware.tasks],
+            },
             "faults": self.faults.to_json(),
             "history": list(self.history),
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +52,22 @@ class Room:
         counts = self.sandbox.get(f"/machines/{name}/counters")["counts"]
         return sum(number for key, number in counts.items() if f"{key}.".startswith(f"{what}."))
 
+    def versions(self, uuid: str) -> dict[str, str]:
+        """Component -> version, as the node has them."""
+        rows = self.cluster.get(f"/v1/nodes/{uuid}/firmware")["firmware"]
+        return {row["component"]: row["current_version"] for row in rows}
+
+    def image(self, name: str, content: bytes) -> dict[str, str]:
+        """Put a firmware image on the conductor's host: its url and checksum."""
+        path = self.cluster.folder / "images" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        return {"url": f"file://{path}", "checksum": hashlib.sha256(content).hexdigest()}
+
+    def published(self, uuid: str) -> list[Path]:
+        """Firmware images that the conductor shows to the BMC of a node."""
+        return list((self.cluster.folder / "httpboot" / "firmware").glob(f"{uuid}/*/*"))
+
     def setting(self, uuid: str, name: str) -> dict[str, Any]:
         return dict(self.cluster.get(f"/v1/nodes/{uuid}/bios/{name}")[name])
 
@@ -60,7 +78,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     with contextlib.ExitStack() as stack:
         # Controllers RAID.1, which does all at once, RAID.2 and RAID.3.
         controllers = ("--raid=immediate:4", "--raid=on-reset:4", "--raid=no-volumes:2")
-        sandbox = stack.enter_context(running(Sandbox(folder, 16, *controllers)))
+        sandbox = stack.enter_context(running(Sandbox(folder, 25, *controllers)))
         sandbox.start()
         options = sandbox.options()
         options["DEFAULT"] = {"enabled_bios_interfaces": "redfish,no-bios"}
@@ -70,8 +88,12 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
             "raid_config_status_interval": 1,
             "raid_config_fail_interval": 1,
             "firmware_update_status_interval": 1,
+            "firmware_update_fail_interval": 1,
             "firmware_update_nic_starting_wait": 0,
+            "firmware_update_bmc_timeout": 3,
+            "firmware_update_bmc_version_check_interval": 0,
         }
+        options["conductor"]["file_url_allowed_paths"] = folder
         cluster = stack.enter_context(
             running(Cluster(folder, f"sqlite:///{folder}/ironic.sqlite", "fake://", options))
         )
@@ -117,16 +139,12 @@ def firmware(*updates: tuple[str, str]) -> dict[str, Any]:
 def test_firmware_of_all_parts_is_updated(room: Room) -> None:
     uuid, name = room.enroll()
 
-    def versions() -> dict[str, str]:
-        rows = room.cluster.get(f"/v1/nodes/{uuid}/firmware")["firmware"]
-        return {row["component"]: row["current_version"] for row in rows}
-
-    card = next(part for part in versions() if part.startswith("nic:"))
-    assert set(versions().values()) == {"1.0.0"}
+    card = next(part for part in room.versions(uuid) if part.startswith("nic:"))
+    assert set(room.versions(uuid).values()) == {"1.0.0"}
     step = firmware(("bmc", "bmc-2.0.bin"), ("bios", "bios-3.0.bin"), (card, "nic-4.0.bin"))
     node = room.clean(uuid, step, ramdisk=True)
     assert node["provision_state"] == "manageable", node["last_error"]
-    assert versions() == {"bmc": "2.0", "bios": "3.0", card: "4.0"}
+    assert room.versions(uuid) == {"bmc": "2.0", "bios": "3.0", card: "4.0"}
     assert not [key for key in node["driver_internal_info"] if "fw_" in key]
     paths = room.sandbox.get(f"/machines/{name}/counters")["bmc_paths"]
     assert sum(n for path, n in paths.items() if path.endswith("SimpleUpdate")) == 3
@@ -139,6 +157,68 @@ def test_a_firmware_update_that_fails_says_what_the_bmc_says(room: Room) -> None
     assert node["provision_state"] == "clean failed"
     assert "the signature is wrong" in node["last_error"]
     assert "redfish_fw_updates" not in node["driver_internal_info"]
+
+
+def images(*updates: dict[str, str]) -> dict[str, Any]:
+    """A step that updates firmware of any kind from images."""
+    args = {"firmware_images": list(updates)}
+    return {"interface": "management", "step": "update_firmware", "args": args}
+
+
+def test_images_of_the_conductors_host_reach_the_bmc(room: Room) -> None:
+    uuid, name = room.enroll()
+    first, second = room.image("bios-2.0.bin", b"bios"), room.image("bmc-3.0.bin", b"bmc")
+    boots = room.counts(name, "machine.boots")
+    node = room.clean(uuid, images(first, second))
+    assert node["provision_state"] == "manageable", node["last_error"]
+    assert (room.versions(uuid)["bios"], room.versions(uuid)["bmc"]) == ("2.0", "3.0")
+    updates = room.sandbox.get(f"/machines/{name}")["firmware"]["updates"]
+    assert [update["sha256"] for update in updates] == [first["checksum"], second["checksum"]]
+    # One for the ramdisk that the step asks for, one with each image.
+    assert room.counts(name, "machine.boots") == boots + 3
+    assert room.published(uuid) == []
+    assert not [key for key in node["driver_internal_info"] if "firmware" in key]
+
+
+def test_a_damaged_image_stops_the_step_before_anything_is_changed(room: Room) -> None:
+    uuid, name = room.enroll()
+    good, bad = room.image("bios-2.0.bin", b"bios"), room.image("bmc-3.0.bin", b"bmc")
+    node = room.clean(uuid, images(good, {**bad, "checksum": good["checksum"]}))
+    assert node["provision_state"] == "clean failed"
+    assert f"not {good['checksum']}" in node["last_error"]
+    assert room.sandbox.get(f"/machines/{name}")["firmware"]["updates"] == []
+    assert room.published(uuid) == []
+
+
+#: Component, states that its task shows from look to look, and what is said when it fails.
+LIVES = (
+    ("bios", "New Starting Running Completed", None),
+    ("bios", "gone", None),
+    ("bios", "lost", "the version is still 1.0.0"),
+    ("bios", "Running Interrupted", "task state Interrupted"),
+    ("nic", "New Pending Running Completed", None),
+    ("bmc", "Running gone", None),
+    ("bmc", "Running lost", "the version is still 1.0.0"),
+)
+
+
+def test_the_life_of_its_task_decides_about_an_update(room: Room) -> None:
+    nodes = []
+    for part, states, _said in LIVES:
+        uuid, name = room.enroll()
+        room.sandbox.faults(name, update_states=states)
+        component = next(known for known in room.versions(uuid) if known.startswith(part))
+        nodes.append((uuid, component))
+        step = firmware((component, f"{part}-2.0.bin"))
+        room.cluster.provision(uuid, "clean", clean_steps=[step])
+    for (uuid, component), (_part, states, said) in zip(nodes, LIVES, strict=True):
+        node = room.cluster.wait_state(uuid, "manageable", "clean failed")
+        if said is None:
+            assert node["provision_state"] == "manageable", (states, node["last_error"])
+            assert room.versions(uuid)[component] == "2.0", states
+        else:
+            assert node["provision_state"] == "clean failed", states
+            assert said in node["last_error"], states
 
 
 SYSTEM = {
@@ -300,8 +380,7 @@ def test_an_operation_survives_the_death_of_the_conductor(room: Room, operation:
     if operation == "bios":
         assert room.setting(uuid, "SandboxCounter")["value"] == "7"
     elif operation == "firmware":
-        rows = cluster.get(f"/v1/nodes/{uuid}/firmware")["firmware"]
-        assert {row["component"]: row["current_version"] for row in rows}["bios"] == "2.0"
+        assert room.versions(uuid)["bios"] == "2.0"
     else:
         assert volumes(node) == [("RAID.2", "system", "1", 50, True)]
         assert room.counts(name, "bmc.raid.create") == 1
