@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sushy
@@ -33,11 +34,13 @@ MEDIA_TYPES = {
 INSERT_ATTEMPTS = 3
 INSERT_RETRY_INTERVAL = 3.0
 
+INSERT, EJECT = "#VirtualMedia.InsertMedia", "#VirtualMedia.EjectMedia"
+
 _MISSING = (
     sushy.exceptions.MissingAttributeError,
     sushy.exceptions.ResourceNotFoundError,
 )
-_BAD_SLOT = (400, 405)
+_BAD_SLOT = (400, 404, 405)
 _FAILED_TASKS = (
     sushy.TASK_STATE_EXCEPTION,
     sushy.TASK_STATE_KILLED,
@@ -82,6 +85,36 @@ def _takes(device: VirtualMedia, kind: sushy.VirtualMediaType) -> bool:
     )
 
 
+@dataclass
+class _Place:
+    """The slots of one collection.
+
+    :param odd: path -> why nothing can be told of a slot.
+    """
+
+    path: str
+    slots: list[VirtualMedia]
+    odd: dict[str, str]
+
+
+def _place(collection: VirtualMediaCollection) -> _Place:
+    """Read the slots; one that is nonsense does not spoil the others."""
+    place = _Place(collection.path, [], {})
+    for path in collection.members_identities:
+        try:
+            place.slots.append(collection.get_member(path))
+        except sushy.exceptions.ConnectionError:
+            raise
+        except (sushy.exceptions.SushyError, AttributeError, TypeError, ValueError) as exc:
+            LOG.debug("Virtual media slot %s cannot be read: %s", path, exc)
+            place.odd[path] = str(exc)
+    return place
+
+
+def _slots(bmc: NodeBmc) -> list[VirtualMedia]:
+    return [slot for collection in _collections(bmc) for slot in _place(collection).slots]
+
+
 def devices(bmc: NodeBmc) -> list[dict[str, Any]]:
     """Return [{media_types, inserted, image}] of all slots."""
     return [
@@ -90,8 +123,7 @@ def devices(bmc: NodeBmc) -> list[dict[str, Any]]:
             "inserted": bool(device.inserted),
             "image": device.image or None,
         }
-        for collection in _collections(bmc)
-        for device in collection.get_members()
+        for device in _slots(bmc)
     ]
 
 
@@ -102,7 +134,7 @@ def find(
 
     :param inserted: count only slots with, or without, a medium.
     """
-    slots = [device for found in _collections(bmc) for device in found.get_members()]
+    slots = _slots(bmc)
     for kind in kinds:
         for device in slots:
             if _takes(device, kind) and (inserted is None or bool(device.inserted) == inserted):
@@ -113,15 +145,14 @@ def find(
 def transfer_protocols(bmc: NodeBmc, kind: sushy.VirtualMediaType) -> set[str]:
     """Return the protocols by which the BMC can fetch a medium; HTTP is always one."""
     found = {"HTTP"}
-    for collection in _collections(bmc):
-        for device in collection.get_members():
-            if not _takes(device, kind):
-                continue
-            document = device.json or {}
-            action = (document.get("Actions") or {}).get("#VirtualMedia.InsertMedia") or {}
-            found.update(action.get("TransferProtocolType@Redfish.AllowableValues") or [])
-            if document.get("TransferProtocolType"):
-                found.add(document["TransferProtocolType"])
+    for device in _slots(bmc):
+        if not _takes(device, kind):
+            continue
+        action = _action(device, INSERT) or {}
+        found.update(action.get("TransferProtocolType@Redfish.AllowableValues") or [])
+        protocol = (device.json or {}).get("TransferProtocolType")
+        if protocol:
+            found.add(protocol)
     return {str(name).upper() for name in found}
 
 
@@ -139,14 +170,18 @@ def insert(
     :raises InvalidParameterValue: no slot took it; the text has each slot's reason.
     :raises RedfishError: it was taken but did not show up (with polling).
     """
+    places = [_place(collection) for collection in _collections(bmc, all_places=True)]
     try:
-        eject(node, bmc, kind)
-    except sushy.exceptions.HTTPError as exc:
+        _eject(node, bmc, places, kind)
+    except sushy.exceptions.SushyError as exc:
+        if isinstance(exc, sushy.exceptions.ConnectionError):
+            raise
         LOG.warning("Node %s: ejecting before an insert failed: %s", node.uuid, exc)
     reasons: dict[str, str] = {}
-    for collection in _collections(bmc):
+    usable = {collection.path for collection in _collections(bmc)}
+    for place in (place for place in places if place.path in usable):
         for attempt in range(1, INSERT_ATTEMPTS + 1):
-            device, again = _try_slots(collection, url, kind, transfer_protocol, reasons)
+            device, again = _try_slots(place.slots, url, kind, transfer_protocol, reasons)
             if device is not None:
                 LOG.info("Node %s: %s inserted into %s", node.uuid, redact(url), device.path)
                 if CONF.redfish.enable_vmedia_insert_polling:
@@ -157,6 +192,7 @@ def insert(
             if not again or attempt == INSERT_ATTEMPTS:
                 break
             time.sleep(INSERT_RETRY_INTERVAL)
+        reasons.update(place.odd)
     why = "; ".join(f"{path}: {reason}" for path, reason in reasons.items())
     raise errors.InvalidParameterValue(
         f"No virtual media slot of node {node.uuid} takes {redact(url)} as {kind.value}: "
@@ -165,7 +201,7 @@ def insert(
 
 
 def _try_slots(
-    collection: VirtualMediaCollection,
+    slots: Sequence[VirtualMedia],
     url: str,
     kind: sushy.VirtualMediaType,
     transfer_protocol: str | None,
@@ -173,8 +209,11 @@ def _try_slots(
 ) -> tuple[VirtualMedia | None, bool]:
     """Return (the slot that took the image, whether trying again makes sense)."""
     again = False
-    for device in collection.get_members():
+    for device in slots:
         if not _takes(device, kind):
+            continue
+        if not _may_have(device, INSERT):
+            reasons[device.path] = "it has no insert action"
             continue
         try:
             device.insert_media(url, transfer_protocol=transfer_protocol)
@@ -253,17 +292,57 @@ def _check_task(node: models.Node, monitor: sushy.taskmonitor.TaskMonitor, url: 
 def eject(node: models.Node, bmc: NodeBmc, kind: sushy.VirtualMediaType) -> None:
     """Eject from every slot of the kind that holds something.
 
-    :raises sushy.exceptions.HTTPError: the BMC refused, and shows the medium still.
+    :raises sushy.exceptions.SushyError: the BMC refused, and shows the medium still.
     """
+    places = [_place(collection) for collection in _collections(bmc, all_places=True)]
+    _eject(node, bmc, places, kind)
+
+
+def _eject(
+    node: models.Node, bmc: NodeBmc, places: Sequence[_Place], kind: sushy.VirtualMediaType
+) -> None:
     node.driver_internal_info.pop(ramdisk.MEDIUM_NOT_SHOWN, None)
-    for collection in _collections(bmc, all_places=True):
-        for device in collection.get_members():
-            if _takes(device, kind) and device.inserted:
-                device.eject_media()
-                # sushy keeps to itself that the BMC said no.
-                refusal = bmc.refusal()
-                if refusal is not None:
-                    device.refresh(force=False)
-                    if device.inserted:
-                        raise refusal
-                LOG.info("Node %s: ejected what was in %s", node.uuid, device.path)
+    problem: sushy.exceptions.SushyError | None = None
+    for device in (slot for place in places for slot in place.slots):
+        if not (_takes(device, kind) and device.inserted):
+            continue
+        if _action(device, INSERT) is None and not _may_have(device, EJECT):
+            LOG.debug("Node %s: what is in %s is not ours", node.uuid, device.path)
+            continue
+        try:
+            _eject_one(bmc, device)
+        except sushy.exceptions.ConnectionError:
+            raise
+        except sushy.exceptions.MissingActionError as exc:
+            if _action(device, INSERT) is not None:
+                problem = problem or exc
+        except sushy.exceptions.SushyError as exc:
+            problem = problem or exc
+        else:
+            LOG.info("Node %s: ejected what was in %s", node.uuid, device.path)
+    if problem is not None:
+        raise problem
+
+
+def _eject_one(bmc: NodeBmc, device: VirtualMedia) -> None:
+    if not _may_have(device, EJECT):
+        raise sushy.exceptions.MissingActionError(action=EJECT, resource=device.path)
+    device.eject_media()
+    # sushy keeps to itself that the BMC said no.
+    refusal = bmc.refusal()
+    if refusal is not None:
+        device.refresh(force=False)
+        if device.inserted:
+            raise refusal
+
+
+def _action(device: VirtualMedia, name: str) -> dict[str, Any] | None:
+    actions = (device.json or {}).get("Actions")
+    found = actions.get(name) if isinstance(actions, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _may_have(device: VirtualMedia, name: str) -> bool:
+    """Tell whether a slot may be asked; without the action it may want a PATCH instead."""
+    action = _action(device, name)
+    return action is None or isinstance(action.get("target"), str)

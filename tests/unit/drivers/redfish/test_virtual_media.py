@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from ironic_rs.domain import errors
+from ironic_rs.drivers.redfish.virtual_media import EJECT, INSERT
 from tests.harness.bmc import CD, FLOPPY, MANAGER, SYSTEM, Answer, collection, error, link, media
 
 URL = "http://192.0.2.1:8080/redfish/boot-1.iso"
@@ -232,3 +235,115 @@ def test_an_eject_that_is_refused_because_nothing_is_there_is_none(bmc, task, ma
 
     bmc.script("POST", "EjectMedia", empty)
     management.detach_virtual_media(task, ["cdrom"])
+
+
+def changed(device, **values):
+    """A slot with other values; None takes one away."""
+    kept = {name: value for name, value in {**device, **values}.items() if value is not ...}
+    return kept
+
+
+#: Slots that take no CD, by what is odd with them: what they show, what they answer, and
+#: what is told of them (None: nothing, they are for something else).
+ODD_SLOTS = {
+    "for sticks": (slot(1, "USBStick"), None, None),
+    "for floppies": (slot(1, "Floppy"), None, None),
+    "no types": (changed(slot(1), MediaTypes=[]), None, None),
+    "null types": (changed(slot(1), MediaTypes=None), None, None),
+    "types absent": (changed(slot(1), MediaTypes=...), None, None),
+    "unknown types": (slot(1, "Foo"), None, None),
+    "no actions": (changed(slot(1, "CD"), Actions={}), None, "no insert action"),
+    "null actions": (changed(slot(1, "CD"), Actions=None), None, "no insert action"),
+    "actions absent": (changed(slot(1, "CD"), Actions=...), None, "no insert action"),
+    "null action": (changed(slot(1, "CD"), Actions={INSERT: None}), None, "no insert action"),
+    "empty action": (
+        changed(slot(1, "CD"), Actions={INSERT: {}}),
+        None,
+        "InsertMedia/target is missing",
+    ),
+    "null target": (
+        changed(slot(1, "CD"), Actions={INSERT: {"target": None}}),
+        None,
+        "no insert action",
+    ),
+    "only eject": (
+        changed(slot(1, "CD"), Actions={EJECT: {"target": "/x"}}),
+        None,
+        "no insert action",
+    ),
+    "answers 400": (slot(1, "CD"), Answer(400, error("bad image")), "bad image"),
+    "answers 404": (slot(1, "CD"), Answer(404, error("nothing")), "not found"),
+    "answers 405": (slot(1, "CD"), Answer(405, error("local only")), "local only"),
+    "answers 500": (slot(1, "CD"), Answer(500, error("broken")), "broken"),
+    "answers 501": (slot(1, "CD"), Answer(501, error("not made")), "not made"),
+}
+
+
+@pytest.fixture(params=ODD_SLOTS)
+def odd(request, bmc):
+    """(its document, what is told of it); the other slots are up to the test."""
+    document, answer, told = ODD_SLOTS[request.param]
+    if answer is not None:
+        bmc.script("POST", "VirtualMedia/1/", answer)
+    return copy.deepcopy(document), told
+
+
+@pytest.mark.parametrize("good", [("CD",), ("DVD",), ("CD", "DVD", "Foo"), ("Foo", None, "DVD")])
+def test_an_odd_slot_is_passed_over(bmc, task, management, clock, odd, good):
+    """K06/46: the first usable slot in order wins, and is the one that is ejected."""
+    paths = slots(bmc, odd[0], slot(2, *good), slot(3, "CD"))
+    insert(task, management)
+    assert [bool(bmc.tree[path].get("Inserted")) for path in paths] == [False, True, False]
+    management.detach_virtual_media(task, ["cdrom"])
+    assert not any(bmc.tree[path].get("Inserted") for path in paths)
+    assert {request.path.split("/")[-3] for request in bmc.asked("POST", "EjectMedia")} == {"2"}
+
+
+def test_an_odd_slot_alone_is_an_error_that_tells_why(bmc, task, management, clock, odd):
+    slots(bmc, odd[0])
+    with pytest.raises(errors.InvalidParameterValue) as raised:
+        insert(task, management)
+    text = str(raised.value)
+    assert task.node.uuid in text
+    assert URL in text
+    if odd[1] is None:
+        assert "no slot for it" in text
+    else:
+        assert f"{SYSTEM}/VirtualMedia/1: " in text
+        assert odd[1] in text
+
+
+@pytest.mark.parametrize("name", ["no actions", "null actions", "actions absent", "null action"])
+def test_what_nobody_can_eject_stops_nothing_elsewhere(bmc, task, management, name):
+    """A slot for the local console holds something: it is not ours."""
+    local = {**copy.deepcopy(ODD_SLOTS[name][0]), "Inserted": True, "Image": "local.iso"}
+    paths = slots(bmc, local, slot(2, "CD"))
+    insert(task, management)
+    assert bmc.tree[paths[1]]["Inserted"] is True
+    management.detach_virtual_media(task, ["cdrom"])
+    assert [bmc.tree[path]["Inserted"] for path in paths] == [True, False]
+
+
+@pytest.mark.parametrize("eject", [None, {"target": None}], ids=str)
+def test_a_slot_that_takes_media_and_never_gives_them_back_is_an_error(
+    bmc, task, management, eject
+):
+    full = {**slot(1, "CD"), "Inserted": True, "Image": URL}
+    full["Actions"][EJECT] = eject
+    paths = slots(bmc, full, {**slot(2, "CD"), "Inserted": True, "Image": URL})
+    with pytest.raises(errors.RedfishError, match="EjectMedia") as raised:
+        management.detach_virtual_media(task, ["cdrom"])
+    assert paths[0] in str(raised.value)
+    assert bmc.tree[paths[1]]["Inserted"] is False, "the others are ejected all the same"
+
+
+def test_a_slot_that_is_nonsense_hides_no_other(bmc, task, management):
+    """An action without target, a document that is a list."""
+    paths = slots(bmc, slot(1, "CD"), slot(2, "CD"), slot(3, "CD"))
+    bmc.tree[paths[0]]["Actions"][INSERT] = {}
+    bmc.tree[paths[1]] = [1]
+    insert(task, management)
+    shown = management.get_virtual_media(task)
+    assert [device["image"] for device in shown] == [URL]
+    management.detach_virtual_media(task)
+    assert bmc.tree[paths[2]]["Inserted"] is False
