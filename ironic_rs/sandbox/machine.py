@@ -162,6 +162,8 @@ class Machine:
             "Removable": VirtualMedium("Removable", ("Floppy", "USBStick")),
         }
         self.indicator = "Off"
+        self.subscriptions: dict[str, dict[str, Any]] = {}
+        self.subscribed = 0
         self.bmc_url = ""
         self.configdrive_path = self.folder / "configdrive.iso"
         self.configdrive: dict[str, Any] | None = None

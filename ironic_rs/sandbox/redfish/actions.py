@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine, VirtualMedium
-from ironic_rs.sandbox.redfish import bios, storage, update
+from ironic_rs.sandbox.redfish import bios, events, storage, update
 from ironic_rs.sandbox.redfish.refusal import Refused
 
 Body = Mapping[str, Any]
-#: Returns the path of a task that goes on, if there is one.
-Handler = Callable[[Machine, Body], str | None]
+
+
+@dataclass(frozen=True)
+class Created:
+    """A request has made a resource.
+
+    :param path: of the resource, from ``/redfish/v1`` on.
+    """
+
+    path: str
+
+
+#: Returns the path of a task that goes on, or the resource that was made.
+Handler = Callable[[Machine, Body], str | Created | None]
 
 
 def _choice(body: Body, key: str, allowed: tuple[str, ...]) -> str:
@@ -103,6 +116,10 @@ def _reset_keys(machine: Machine, body: Body) -> None:
         machine.firmware.pending_secure_boot = False
 
 
+def _subscribe(machine: Machine, body: Body) -> Created:
+    return Created(events.subscribe(machine, body))
+
+
 _SYSTEM = "Systems/{system}"
 
 HANDLERS: dict[tuple[str, str], Handler] = {
@@ -111,6 +128,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("PATCH", f"{_SYSTEM}/Bios/Settings"): bios.change,
     ("POST", f"{_SYSTEM}/Bios/Actions/Bios.ResetBios"): bios.reset,
     ("POST", "UpdateService/Actions/UpdateService.SimpleUpdate"): update.simple_update,
+    ("POST", events.SUBSCRIPTIONS): _subscribe,
     ("PATCH", f"{_SYSTEM}/SecureBoot"): _patch_secure_boot,
     ("POST", f"{_SYSTEM}/SecureBoot/Actions/SecureBoot.ResetKeys"): _reset_keys,
 }
@@ -133,6 +151,9 @@ def find(machine: Machine, method: str, path: str) -> Handler | None:
     change = storage.change(machine, method, key)
     if change is not None:
         return change
+    head, _, tail = key.rpartition("/")
+    if method == "DELETE" and head == events.SUBSCRIPTIONS and tail in machine.subscriptions:
+        return events.unsubscriber(tail)
     match = _MEDIA_ACTION.fullmatch(key)
     if method != "POST" or match is None:
         return None

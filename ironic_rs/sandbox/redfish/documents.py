@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine
-from ironic_rs.sandbox.redfish import bios, storage, update
+from ironic_rs.sandbox.redfish import bios, events, storage, update
 from ironic_rs.sandbox.redfish.forms import OK, ROOT, Document, collection, link, resource
 
 MANAGER = f"{ROOT}/Managers/BMC"
@@ -43,6 +43,7 @@ def _root(machine: Machine) -> Document:
         SessionService=link(f"{ROOT}/SessionService"),
         Registries=link(f"{ROOT}/Registries"),
         UpdateService=link(f"{ROOT}/UpdateService"),
+        EventService=link(f"{ROOT}/EventService"),
         Links={"Sessions": link(f"{ROOT}/SessionService/Sessions")},
     )
 
@@ -434,6 +435,10 @@ def _nic_collection(machine: Machine) -> Document:
     return collection("EthernetInterface", path, names)
 
 
+def _subscriptions(machine: Machine) -> Document:
+    return collection("EventDestination", f"{ROOT}/{events.SUBSCRIPTIONS}", events.paths(machine))
+
+
 _SYSTEM = "Systems/{system}"
 
 DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
@@ -471,6 +476,8 @@ DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
     ),
     "Chassis/Tray/NetworkAdapters/Card": update.adapter,
     "UpdateService": update.service,
+    "EventService": events.service,
+    events.SUBSCRIPTIONS: _subscriptions,
     "Chassis/Tray/Thermal": _thermal,
     "Chassis/Tray/Power": _power,
 }
@@ -496,6 +503,8 @@ def find(machine: Machine, path: str) -> Document | None:
     head, _, tail = key.rpartition("/")
     if head == update.TASKS:
         return update.task(machine, tail)
+    if head == events.SUBSCRIPTIONS:
+        return events.subscription(machine, tail)
     if head == f"{_SYSTEM}/EthernetInterfaces":
         number = tail.removeprefix("NIC")
         if tail.startswith("NIC") and number.isdecimal() and int(number) < len(machine.spec.macs):

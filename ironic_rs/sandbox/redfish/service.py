@@ -124,9 +124,12 @@ class Bmc(web.Server):
                 f"{request.method} {request.path} is not possible",
                 "ActionNotSupported" if known else "ResourceMissingAtURI",
             )
-        task = handler(self.machine, await _body(request))
-        if task is not None:
-            return _json({"@odata.id": task}, 202, {"Location": task})
+        outcome = handler(self.machine, await _body(request))
+        if isinstance(outcome, actions.Created):
+            made = documents.find(self.machine, outcome.path.removeprefix(f"{documents.ROOT}/"))
+            return _json(made or {}, 201, {"Location": outcome.path})
+        if outcome is not None:
+            return _json({"@odata.id": outcome}, 202, {"Location": outcome})
         return web.Response(status=204)
 
     def _get(self, path: str, expand: bool) -> web.Response:
