@@ -226,8 +226,14 @@ class RedfishRAID(RAIDInterface):
         elif outcome.do is Next.DONE:
             self._done(task)
         else:
-            if outcome.do is Next.REBOOT:
-                self._reboot(task)
+            try:
+                if outcome.do is Next.REBOOT:
+                    self._reboot(task)
+            except errors.LockLost:
+                raise
+            except errors.IronicError as exc:
+                self._fail(task, f"it cannot be rebooted for its RAID volumes: {exc}")
+                return
             if outcome.moved:
                 # The time-out is for a BMC that gets nowhere.
                 task.flows.touch()

@@ -96,6 +96,11 @@ def advance(task: Task) -> Outcome:
     :raises RedfishError: the BMC cannot be looked at now.
     """
     state: State = task.node.driver_internal_info[STATE]
+    if "jobs" not in state:
+        return Outcome(
+            Next.FAIL,
+            text="what was asked of the BMC was noted by other software, and cannot be followed",
+        )
     try:
         moved, over = _advance(task, state)
     except _Failed as exc:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,66 +15,8 @@ from ironic_rs.drivers import base
 from ironic_rs.drivers.registry import HARDWARE_GROUP, INTERFACE_GROUP
 from tests.unit.drivers import kit
 
-#: (interface type, name) -> steps by kind: name -> (priority, arguments, ramdisk).
-STEPS: dict[tuple[str, str], dict[str, dict[str, tuple[Any, ...]]]] = {
-    ("bios", "fake"): {
-        "clean": {
-            "apply_configuration": (0, {"settings": True}, True),
-            "cache_bios_settings": (0, {}, True),
-            "factory_reset": (0, {}, True),
-        }
-    },
-    ("firmware", "fake"): {"clean": {"update": (0, {"settings": True}, True)}},
-    ("vendor", "fake"): {
-        "clean": {"log_passthrough": (1, {}, True)},
-        "service": {
-            "log_passthrough": (0, {}, False),
-            "trigger_servicewait": (0, {}, True),
-        },
-    },
-    ("deploy", "fake"): {"deploy": {"deploy": (100, {})}},
-    ("deploy", "noop"): {"deploy": {"deploy": (100, {})}},
-    ("deploy", "autodetect"): {"deploy": {"deploy": (100, {})}},
-    ("deploy", "ramdisk"): {"deploy": {"deploy": (100, {})}},
-    ("deploy", "custom-agent"): {
-        "deploy": {
-            "deploy": (100, {}),
-            "prepare_instance_boot": (60, {}),
-            "tear_down_agent": (40, {}),
-            "switch_to_tenant_network": (30, {}),
-            "boot_instance": (20, {}),
-        }
-    },
-}
-_RAID_CONFIG = {"raid_config": True, "delete_existing": False}
-STEPS["raid", "agent"] = {
-    "clean": {
-        "create_configuration": (0, {}, True),
-        "delete_configuration": (0, {}, True),
-    },
-    "deploy": {"apply_configuration": (0, _RAID_CONFIG)},
-    "service": {"apply_configuration": (0, _RAID_CONFIG, True)},
-}
-_RAID_CHOICE = dict.fromkeys(
-    ("create_root_volume", "create_nonroot_volumes", "delete_existing"), False
-)
-STEPS["raid", "redfish"] = {
-    "clean": {
-        "create_configuration": (0, _RAID_CHOICE, True),
-        "delete_configuration": (0, {}, True),
-    },
-    "deploy": {
-        "apply_configuration": (0, {"raid_config": True, **_RAID_CHOICE}),
-        "delete_configuration": (0, {}),
-    },
-    "service": {
-        "apply_configuration": (0, {"raid_config": True, **_RAID_CHOICE}, True),
-        "delete_configuration": (0, {}, True),
-    },
-}
-STEPS["deploy", "direct"] = {
-    "deploy": STEPS["deploy", "custom-agent"]["deploy"] | {"write_image": (80, {})}
-}
+#: The steps of all interfaces: one object each.
+STEPS = json.loads((Path(__file__).parents[2] / "data" / "driver_steps.json").read_text())
 
 _AGENT = {
     "agent_verify_ca",
@@ -107,35 +51,52 @@ OURS = ("fake", "noop", "external", "direct", "custom-agent", "agent", "ramdisk"
 
 
 def installed() -> list[Any]:
-    found = []
-    for interface_type in base.INTERFACE_TYPES:
-        for entry in metadata.entry_points(group=f"{INTERFACE_GROUP}.{interface_type}"):
-            known = (interface_type, entry.name) in STEPS
-            if known or entry.name in OURS or entry.name.startswith("no-"):
-                found.append(
-                    pytest.param(interface_type, entry, id=f"{interface_type}-{entry.name}")
-                )
-    return found
+    return [
+        pytest.param(interface_type, entry, id=f"{interface_type}-{entry.name}")
+        for interface_type in base.INTERFACE_TYPES
+        for entry in metadata.entry_points(group=f"{INTERFACE_GROUP}.{interface_type}")
+    ]
 
 
 @pytest.mark.parametrize(("interface_type", "entry"), installed())
-def test_steps_and_properties_are_the_published_ones(interface_type, entry):
+def test_steps_are_the_published_ones(interface_type, entry):
     interface = entry.load()()
     assert interface.interface_type == interface_type
     assert isinstance(interface, base.BaseInterface)
-    expected = STEPS.get((interface_type, entry.name), {})
     for kind in ("clean", "deploy", "verify", "service"):
+        published = {
+            row["step"]: row
+            for row in STEPS
+            if (row["interface"], row["name"], row["kind"]) == (interface_type, entry.name, kind)
+        }
         found = {}
         for step in getattr(interface, f"{kind}_steps"):
+            assert step["interface"] == interface_type
             args = {
                 name: info.get("required", False)
                 for name, info in (step.get("argsinfo") or {}).items()
             }
-            ramdisk = (step["requires_ramdisk"],) if "requires_ramdisk" in step else ()
-            found[step["step"]] = (step["priority"], args, *ramdisk)
-            assert step["interface"] == interface_type
-        assert found == expected.get(kind, {})
-    assert set(interface.get_properties()) == PROPERTIES.get((interface_type, entry.name), set())
+            found[step["step"]] = {
+                key: args if key == "args" else step[key]
+                for key in published.get(step["step"], {})
+                if key in ("args", *step)
+            } | {"interface": interface_type, "name": entry.name, "kind": kind}
+        assert found == published
+
+
+@pytest.mark.parametrize(
+    ("interface_type", "entry"),
+    [
+        param
+        for param in installed()
+        if tuple(param.id.split("-", 1)) in PROPERTIES
+        or param.values[1].name in OURS
+        or param.values[1].name.startswith("no-")
+    ],
+)
+def test_properties_are_the_published_ones(interface_type, entry):
+    found = set(entry.load()().get_properties())
+    assert found == PROPERTIES.get((interface_type, entry.name), set())
 
 
 def test_every_interface_type_has_its_fake_and_its_no_op():

@@ -355,9 +355,11 @@ def test_levels_are_refused_that_the_controller_does_not_offer(array, create):
     assert not array.asked
 
 
-def test_controllers_that_cannot_do_raid_have_no_disks(array, create):
+def test_controllers_that_cannot_do_raid_have_no_disks(bmc, array, create):
     array.add("Pass", SupportedRAIDTypes=[], disks=8)
     array.add("NoVolumes", volumes=False, disks=8)
+    array.add("DeadLink", disks=8)
+    del bmc.tree[f"{STORAGE}/DeadLink/Volumes"]
     with pytest.raises(errors.RedfishError, match="no disks at a RAID controller"):
         create(wish("0"))
 
@@ -601,6 +603,24 @@ def test_a_request_that_may_have_been_sent_is_not_sent_again(task, array, create
     array.ends()
     assert poll() == ["resume"]
     assert len(array.asked) == 1
+
+
+def test_a_reboot_that_fails_fails_the_step(task, array, create, poll):
+    array.add("R1", ("OnReset",))
+    create(wish(), wish("1", 20))
+    array.ends()
+    task.flows.errors["power"] = errors.PowerStateFailure(pstate=states.REBOOT)
+    assert poll() == [states.REBOOT, "fail"]
+    assert "cannot be rebooted for its RAID volumes" in failure(task)
+
+
+def test_what_other_software_has_begun_is_not_followed(task, array, create, poll):
+    array.add("R1")
+    create(wish())
+    state = {"operation": "create", "pending": {}, "task_monitor_uri": ["/x"]}
+    task.node.driver_internal_info["raid_configs"] = state
+    assert poll() == ["fail"]
+    assert "noted by other software" in failure(task)
 
 
 def test_a_step_that_is_over_leaves_other_steps_alone(task, array, create, poll):
