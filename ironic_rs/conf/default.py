@@ -127,6 +127,15 @@ OPTS: list[cfg.Opt] = [
             "ramdisk can write them to the disk without a copy in its memory."
         ),
     ),
+    cfg.FloatOpt(
+        "raw_image_growth_factor",
+        default=2.0,
+        min=1.0,
+        help=(
+            "How much larger than its file an image is taken to become when it is converted to "
+            "raw and does not tell its size."
+        ),
+    ),
     cfg.StrOpt(
         "isolinux_bin",
         default="/usr/lib/syslinux/isolinux.bin",

@@ -79,7 +79,7 @@ OPTS: list[cfg.Opt] = [
         mutable=True,
         help=(
             "Connect all ports of a machine to the cleaning, provisioning and other networks of "
-            "the service, not only those with pxe_enabled."
+            "the service, not only those with pxe_enabled; and let it boot from any of them."
         ),
     ),
     cfg.IntOpt(

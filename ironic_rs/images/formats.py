@@ -129,8 +129,9 @@ def check(path: Path, declared: str | None = None) -> str:
 
 
 def virtual_size(path: Path) -> int:
-    """Return how many bytes the image takes on a disk; the file's size when unknown."""
-    return _virtual_size(_inspect(path)[1]) or path.stat().st_size
+    """Return how many bytes the image takes on a disk; an estimate when it does not say so."""
+    said = _virtual_size(_inspect(path)[1])
+    return said or int(path.stat().st_size * CONF.raw_image_growth_factor)
 
 
 def _virtual_size(inspector: format_inspector.FileInspector) -> int:

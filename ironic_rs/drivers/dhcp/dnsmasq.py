@@ -30,6 +30,8 @@ LOG = log.getLogger(__name__)
 
 #: driver_internal_info key: the tag by which the node's options are found.
 TAG = "dnsmasq_tag"
+#: driver_internal_info key: the MAC addresses that dnsmasq was told of.
+_MACS = "dnsmasq_macs"
 #: A tag that all machines of ours have.
 _OURS = "ironic"
 
@@ -44,19 +46,23 @@ class DnsmasqDHCP(DHCPProvider):
 
     def update_dhcp_opts(self, task: Task, options: Sequence[DhcpOption], vifs: Any = None) -> None:
         node = task.node
-        tag = node.driver_internal_info.get(TAG)
-        if tag != node.uuid:
-            tag = node.driver_internal_info[TAG] = node.uuid
+        macs = sorted(_mac(port) for port in task.ports if port.pxe_enabled)
+        info = node.driver_internal_info
+        gone = set(info.get(_MACS) or ()) - set(macs)
+        # Written down first: what a crash leaves is found again.
+        known = {TAG: node.uuid, _MACS: sorted({*macs, *gone})}
+        if any(info.get(key) != value for key, value in known.items()):
+            info.update(known)
             task.save()
-        lines = [_line(str(tag), option) for option in options]
+        lines = [_line(node.uuid, option) for option in options]
         _write(_options_file(node), "".join(f"{line}\n" for line in lines), node)
-        for port in task.ports:
-            if port.pxe_enabled:
-                mac = str(port.address).lower()
-                _write(_host_file(mac), f"{mac},set:{tag},set:{_OURS}\n", node)
+        for mac in macs:
+            _write(_host_file(mac), f"{mac},set:{node.uuid},set:{_OURS}\n", node)
+        for mac in gone:
+            _forget(mac, node)
 
     def get_ip_addresses(self, task: Task) -> list[str]:
-        wanted = {str(port.address).lower() for port in task.ports if port.pxe_enabled}
+        wanted = {_mac(port) for port in task.ports if port.pxe_enabled}
         found = []
         try:
             lines = Path(CONF.dnsmasq.dhcp_leasefile).read_text(errors="replace").splitlines()
@@ -75,17 +81,32 @@ class DnsmasqDHCP(DHCPProvider):
     def clean_dhcp_opts(self, task: Task) -> None:
         node = task.node
         try:
-            for port in task.ports:
-                mac = str(port.address).lower()
-                # A file that is gone is not forgotten by dnsmasq; one that says so is.
-                if _host_file(mac).exists():
-                    _write(_host_file(mac), f"{mac},ignore\n", node)
+            # Those of ports that are gone included.
+            known = node.driver_internal_info.get(_MACS) or ()
+            for mac in {*known, *(_mac(port) for port in task.ports)}:
+                _forget(mac, node)
             _options_file(node).unlink(missing_ok=True)
         except (OSError, errors.FailedToUpdateDHCPOptOnPort) as exc:
             LOG.warning("Node %s: its DHCP options were not taken back: %s", node.uuid, exc)
 
     def supports_ipxe_tag(self) -> bool:
         return True
+
+
+def _mac(port: models.Port) -> str:
+    return str(port.address).lower()
+
+
+def _forget(mac: str, node: models.Node) -> None:
+    """Take back the tag of a MAC address, unless it has come to be another node's."""
+    path = _host_file(mac)
+    try:
+        mine = f"set:{node.uuid}," in path.read_text()
+    except FileNotFoundError:
+        return
+    if mine:
+        # A file that is gone is not forgotten by dnsmasq; one that says so is.
+        _write(path, f"{mac},ignore\n", node)
 
 
 def _line(tag: str, option: DhcpOption) -> str:

@@ -32,6 +32,9 @@ from ironic_rs.drivers.pxe.flavour import GRUB, Flavour
 
 LOG = log.getLogger(__name__)
 
+#: Option by which a template boots an ISO.
+_BOOT_ISO_URL = "boot_iso_url"
+
 PROPERTIES: Properties = {
     "deploy_kernel": "URL of the kernel of the deploy ramdisk. Needs deploy_ramdisk.",
     "deploy_ramdisk": "URL of the deploy ramdisk. Needs deploy_kernel.",
@@ -66,8 +69,25 @@ class _NetworkBoot(BootInterface):
         self._check(task, ramdisk.mode(task.node))
         found = ramdisk.of_instance(task.node) if self._boots_instance_from_network(task) else {}
         images.check(task.node, found)
+        if ramdisk.BOOT_ISO in found:
+            self._check_iso_boots(task)
         if volumes.boots_from_volume(task):
             volumes.options(task.node)
+
+    def _check_iso_boots(self, task: Task) -> None:
+        """Refuse an ISO where the boot loader of the node would find nothing to boot.
+
+        :raises InvalidParameterValue: its configuration has no entry for one.
+        """
+        node = task.node
+        template = self._template(task)
+        if _BOOT_ISO_URL not in rendering.source(template):
+            raise errors.InvalidParameterValue(
+                f"Node {node.uuid}: instance_info has {ramdisk.BOOT_ISO}, which the boot loader of "
+                f"boot interface {node.boot_interface} cannot boot in this boot mode ({template} "
+                f"says nothing of {_BOOT_ISO_URL}). Use boot interface ipxe or http-ipxe, or "
+                "kernel and ramdisk."
+            )
 
     def validate_rescue(self, task: Task) -> None:
         images.check(task.node, images.of_ramdisk(task.node, ramdisk.RESCUE))

@@ -136,11 +136,14 @@ def booting_ports(task: Task) -> list[models.Port]:
 def link_config(task: Task, flavour: Flavour, addresses: Iterable[str] = ()) -> None:
     """Make the links of all booting ports and of IP addresses; remove other ones.
 
+    With ``[neutron]add_all_ports`` all ports are in the network of the ramdisk, so any may boot.
+
     :raises ImageCreationFailed: not possible.
     """
     node = task.node
     target = flavour.config(node)
-    wanted = {path for port in booting_ports(task) for path in _links_of_port(flavour, port)}
+    ports = task.ports if CONF.neutron.add_all_ports else booting_ports(task)
+    wanted = {path for port in ports for path in _links_of_port(flavour, port)}
     wanted |= {flavour.root / f"{address}.conf" for address in addresses}
     with explained(node, flavour):
         old = _known_links(flavour, node)

@@ -19,7 +19,6 @@ from ironic_rs.drivers.pxe.flavour import GRUB, IPXE, PXELINUX
 #: Entries of a configuration.
 DEPLOY = "deploy"
 WHOLE_DISK = "boot_whole_disk"
-PARTITION = "boot_partition"
 RAMDISK = "boot_ramdisk"
 ISCSI = "boot_iscsi"
 ANACONDA = "boot_anaconda"
@@ -34,6 +33,17 @@ _LINES = {IPXE: "goto {}", PXELINUX: "default {}", GRUB: "set default={}"}
 #: Marks that some templates put where the root partition and the disk go.
 _ROOT = {GRUB: "(( ROOT ))"}
 _DISK = {GRUB: "(( DISK_IDENTIFIER ))"}
+
+
+def source(path: Path) -> str:
+    """Return a template of the conductor as it is.
+
+    :raises InvalidParameterValue: it cannot be read.
+    """
+    try:
+        return path.read_text()
+    except (OSError, UnicodeError) as exc:
+        raise errors.InvalidParameterValue(f"Template {path} is not usable: {exc}") from exc
 
 
 def render(path: Path, values: Mapping[str, Any]) -> str:

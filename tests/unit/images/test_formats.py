@@ -125,6 +125,8 @@ def test_permitted_formats_are_configured(config, tmp_path):
 def test_the_virtual_size_of_an_image_is_told(config, tmp_path):
     assert formats.virtual_size(store(tmp_path, qcow2(size=1 << 33))) == 1 << 33
     assert formats.virtual_size(store(tmp_path, raw(4096))) == 4096
+    # A header that ends early tells nothing.
+    assert formats.virtual_size(store(tmp_path, vmdk())) == 2 * len(vmdk())
 
 
 @pytest.fixture

@@ -229,6 +229,20 @@ def test_only_enabled_ports_get_links(make, site, name):
 
 
 @each
+def test_all_ports_get_links_when_all_are_in_the_network(make, site, config, name):
+    config("neutron", add_all_ports=True)
+    task = make(name)
+    task.ports = [port(), port("52:54:00:ab:cd:02", pxe_enabled=False)]
+    task.driver.boot.prepare_ramdisk(task, PARAMS)
+    assert len(links_below(site / ROOTS[name])) == 2 * len(LINKS[name])
+    task.driver.boot.clean_up_ramdisk(task)
+    assert links_below(site / ROOTS[name]) == set()
+    task.ports = [port(pxe_enabled=False)]
+    with pytest.raises(errors.MissingParameterValue, match="pxe_enabled"):
+        task.driver.boot.validate(task)
+
+
+@each
 def test_links_of_ports_that_do_not_boot_any_more_go(make, site, name):
     task = make(name)
     task.ports = [port(), port("52:54:00:ab:cd:02"), port("52:54:00:ab:cd:03")]
@@ -509,6 +523,22 @@ def test_a_boot_iso_is_an_instance(make, site, images):
     task.driver.boot.prepare_instance(task)
     assert f"sanboot http://192.0.2.1:8080/{kit.UUID}/boot_iso" in config_of(task, site)
     assert (site / "http" / kit.UUID / "boot_iso").read_bytes() == b"boot.iso"
+
+
+@pytest.mark.parametrize(
+    ("name", "properties"),
+    [("ipxe", {}), ("http-ipxe", {}), ("pxe", BIOS), ("pxe", {}), ("http", {})],
+)
+def test_a_boot_iso_needs_a_boot_loader_that_boots_one(make, site, config, name, properties):
+    info = {"boot_iso": "http://x/boot.iso"}
+    task = make(name, deploy_interface="ramdisk", instance_info=info, properties=properties)
+    if name in ("pxe", "http") and not properties:
+        with pytest.raises(errors.InvalidParameterValue, match=r"boot_iso.*Use.* ipxe"):
+            task.driver.boot.validate(task)
+        own = site / "own.template"
+        own.write_text("set default=deploy\nloopback {{ pxe_options.boot_iso_url }}\n")
+        config("pxe", uefi_pxe_config_template=str(own))
+    task.driver.boot.validate(task)
 
 
 @pytest.mark.parametrize("state", [states.ACTIVE, states.ADOPTING])

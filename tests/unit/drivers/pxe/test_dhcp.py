@@ -189,6 +189,30 @@ def test_dnsmasq_is_told_of_a_node_and_told_to_forget_it(make, dnsmasq):
     assert len(list((dnsmasq / "hosts").iterdir())) == 1
 
 
+def test_dnsmasq_forgets_ports_that_are_gone(make, dnsmasq):
+    other = "52:54:00:ab:cd:02"
+    task = make("ipxe")
+    task.ports = [port(), port(other)]
+    task.driver.boot.prepare_ramdisk(task, {})
+    hosts = {mac: dnsmasq / "hosts" / f"ironic-{mac}.conf" for mac in (MAC, other)}
+    task.ports = [port()]
+    task.driver.boot.prepare_ramdisk(task, {})
+    assert hosts[other].read_text() == f"{other},ignore\n"
+    assert "set:" in hosts[MAC].read_text()
+    task.ports = []
+    base.provider().clean_dhcp_opts(task)
+    assert hosts[MAC].read_text() == f"{MAC},ignore\n"
+
+
+def test_a_card_that_moved_to_another_machine_stays_there(make, dnsmasq):
+    task = make("ipxe")
+    task.driver.boot.prepare_ramdisk(task, {})
+    host = dnsmasq / "hosts" / f"ironic-{MAC}.conf"
+    host.write_text(f"{MAC},set:another-node,set:ironic\n")
+    base.provider().clean_dhcp_opts(task)
+    assert "another-node" in host.read_text()
+
+
 def test_addresses_come_from_the_leases(make, dnsmasq):
     (dnsmasq / "leases").write_text(
         f"1700000000 {MAC} 192.0.2.77 * 01:{MAC}\n"
