@@ -113,6 +113,7 @@ class Cluster:
 
     :param folder: everything that the processes write lies below it.
     :param options: group -> option -> value, over :data:`FAST`.
+    :param address: where the API and the files for machines are served.
     """
 
     def __init__(
@@ -122,12 +123,13 @@ class Cluster:
         transport: str,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         env: Mapping[str, str] | None = None,
+        address: str = HOST,
     ) -> None:
         self.folder, self.database, self.transport = folder, database, transport
         self.options = options or {}
         self.env = dict(env or {})
-        self.port = free_port()
-        self.url = f"http://{HOST}:{self.port}"
+        self.address, self.port = address, free_port()
+        self.url = f"http://{address}:{self.port}"
         self.processes: dict[str, Process] = {}
         self.http = requests.Session()
         self.http.headers.update({"X-OpenStack-Ironic-API-Version": VERSION})
@@ -139,7 +141,7 @@ class Cluster:
         own: dict[str, dict[str, Any]] = {
             "DEFAULT": {"transport_url": self.transport, "state_path": str(self.folder)},
             "api": {
-                "host_ip": HOST,
+                "host_ip": self.address,
                 "port": self.port,
                 "public_endpoint": self.url,
                 "api_workers": 2,
@@ -223,15 +225,15 @@ class Cluster:
         self.wait_conductor(host)
         return process
 
-    def start_all_in_one(self) -> Process:
+    def start_all_in_one(self, image_port: int | None = None) -> Process:
         """Start ``ironic-rs`` and wait until it answers and has its conductor."""
-        image_port = free_port()
+        image_port = image_port or free_port()
         options = {
             "DEFAULT": {"host": "all-in-one", "rpc_transport": "none"},
             "deploy": {
                 "http_root": self.folder / "httpboot",
                 "http_server_port": image_port,
-                "http_url": f"http://{HOST}:{image_port}",
+                "http_url": f"http://{self.address}:{image_port}",
                 "http_server": True,
             },
             "agent": {"certificates_path": self.folder / "certificates"},
