@@ -273,8 +273,9 @@ def _delete_next(task: Task, state: State, controller: Controller) -> Iterator[J
         try:
             answer = _sent(job, raid_volumes.delete, volume, on_reset)
         except sushy.exceptions.ResourceNotFoundError:
-            # Deleted along with another, or by somebody else.
-            state["jobs"].remove(job)
+            # Deleted along with another, or by somebody else: the next look shows it.
+            job["on_reset"] = False
+            yield job
             continue
         except _Failed as exc:
             if not busy:
@@ -290,13 +291,17 @@ def _sent(job: Job, ask: Callable[..., Answer], *args: Any) -> Answer:
     """Send the request of a job.
 
     :raises _Failed: the BMC refuses.
+    :raises sushy.exceptions.ResourceNotFoundError: the volume to delete is gone.
+    :raises sushy.exceptions.ConnectionError: nobody knows whether it has arrived: the job
+        stays, and is not sent again.
     """
     try:
         return ask(*args)
-    except (sushy.exceptions.AccessError, sushy.exceptions.ResourceNotFoundError):
-        raise
     except sushy.exceptions.HTTPError as exc:
-        raise _Failed(f"{_described(job)} is refused by the BMC: {exc}") from exc
+        if isinstance(exc, sushy.exceptions.ResourceNotFoundError) and job["volume"] is None:
+            raise
+        text = str(exc) if (exc.detail or "") in str(exc) else f"{exc} {exc.detail}"
+        raise _Failed(f"{_described(job)} is refused by the BMC: {text}") from exc
 
 
 def _note(task: Task, state: State, job: Job) -> None:

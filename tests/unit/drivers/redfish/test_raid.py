@@ -32,6 +32,8 @@ class Array:
         self.asked: list[Request] = []
         #: False: a request is refused while a task runs.
         self.patient = True
+        #: True: the connection breaks in place of an answer to a request.
+        self.mute = False
         self._later: list[tuple[str, Callable[[], None]]] = []
         self._with_tasks: dict[str, bool] = {}
         self._numbers = 0
@@ -153,6 +155,8 @@ class Array:
         if self._with_tasks[name]:
             return self._task(do)
         do()
+        if self.mute:
+            return Answer(close=True)
         return Answer(201, {}, {"Location": f"{request.path}/V{self._numbers}"})
 
     def _delete(self, request: Request) -> Answer:
@@ -603,6 +607,49 @@ def test_a_request_that_may_have_been_sent_is_not_sent_again(task, array, create
     array.ends()
     assert poll() == ["resume"]
     assert len(array.asked) == 1
+
+
+def test_a_lost_answer_is_no_failure_when_the_volume_shows(array, create, poll):
+    array.add("R1")
+    array.add("R2", tasks=False)
+    array.volume("R1")
+    create(wish(controller="R2"), delete_existing=True)
+    array.ends()
+    array.mute = True
+    assert poll() == []
+    assert poll() == ["resume"]
+    assert [request.method for request in array.asked] == ["DELETE", "POST"]
+
+
+def test_an_answer_lost_within_the_step_fails_it(array, create):
+    array.add("R1", tasks=False)
+    array.mute = True
+    with pytest.raises(errors.RedfishConnectionError, match="No answer while creating RAID"):
+        create(wish())
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_user_who_may_not_is_told_at_once(task, bmc, array, create, poll, status):
+    array.add("R1")
+    create(wish(), wish("1", 20))
+    bmc.script("POST", r"/Volumes$", Answer(status, error("ask your boss")), first=True)
+    array.ends()
+    assert poll() == ["fail"]
+    assert "ask your boss" in failure(task)
+
+
+def test_a_volume_that_vanishes_before_it_is_deleted_is_deleted(bmc, array, delete):
+    array.add("R1", tasks=False)
+    array.volume("R1")
+
+    def vanish(request: Request) -> Answer:
+        del bmc.tree[request.path]
+        bmc.tree[f"{STORAGE}/R1/Volumes"]["Members"] = []
+        return Answer(404, error("which volume?"))
+
+    bmc.script("DELETE", r"/Volumes/", vanish, first=True)
+    assert delete() is None
+    assert array.ids() == []
 
 
 def test_a_reboot_that_fails_fails_the_step(task, array, create, poll):
