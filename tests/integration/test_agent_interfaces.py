@@ -11,7 +11,7 @@ import requests
 
 from tests.harness.cluster import Cluster, Sandbox, running
 from tests.harness.ramdisk_api import make_iso
-from tests.harness.servers import wait_until
+from tests.harness.servers import free_port, wait_until
 
 AGENT_INTERFACES = {
     "inspect_interface": "agent",
@@ -77,7 +77,7 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("room")
     with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(running(Sandbox(folder, 9)))
+        sandbox = stack.enter_context(running(Sandbox(folder, 10)))
         sandbox.start()
         options = sandbox.options()
         options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
@@ -227,6 +227,31 @@ def test_an_instance_that_is_an_iso_boots_without_the_agent(room: Room) -> None:
     assert room.wait(uuid, "available", "error")["deploy_interface"] == "autodetect"
     assert room.machine(name)["power"] == "Off"
     assert not any(medium["inserted"] for medium in room.machine(name)["media"].values())
+
+
+@pytest.mark.timeout(300)
+def test_a_config_drive_that_can_not_be_fetched_fails_the_deployment(room: Room) -> None:
+    uuid, name = room.enroll(automated_clean=False, deploy_interface="direct")
+    cluster = room.cluster
+    cluster.provision(uuid, "provide")
+    room.wait(uuid, "available", "clean failed")
+    nowhere = f"http://user:secret@127.0.0.1:{free_port()}/drive"
+
+    cluster.provision(uuid, "active", configdrive=nowhere)
+    node = cluster.wait_state(uuid, "deploy failed", "active")
+
+    assert node["provision_state"] == "deploy failed"
+    assert "deploy.write_image" in node["last_error"]
+    assert "onfig drive" in node["last_error"]
+    assert "secret" not in node["last_error"]
+    assert node["instance_info"]["configdrive"] == "******"
+    # What the ramdisk can tell of it is kept, and it does not run on.
+    assert list((cluster.folder / "logs").glob(f"{uuid}_{name}_*.tar.gz"))
+    assert room.machine(name)["power"] == "Off"
+
+    cluster.provision(uuid, "active", configdrive={"user_data": "#!/bin/sh"})
+    assert room.wait(uuid, "active", "deploy failed")["last_error"] is None
+    assert room.machine(name)["configdrive"]["size"] > 0
 
 
 @pytest.mark.timeout(300)

@@ -458,7 +458,11 @@ class AgentClient:
             except (_Unreachable, errors.AgentConnectionFailed):
                 return
         self.sync()
-        self.run("system.lockdown", {})
+        try:
+            self.run("system.lockdown", {})
+        except errors.AgentConnectionFailed as exc:
+            # Its network may be down before its answer is out; else it answers below.
+            LOG.info("Node %s: no answer to the lockdown: %s", self._node.uuid, exc)
         for _attempt in range(CONF.agent.post_deploy_get_power_state_retries + 1):
             try:
                 self._commands()

@@ -35,10 +35,13 @@ _RESCUE_STATES = frozenset({states.RESCUING, states.RESCUEWAIT, states.RESCUE, s
 
 @contextlib.contextmanager
 def _failing_deployment(task: Task, what: str) -> Iterator[None]:
-    """Fail the deployment, with the logs of the ramdisk, when the body fails."""
+    """Fail the deployment, with the logs of the ramdisk, when the body fails.
+
+    A busy ramdisk is no failure: the next heartbeat runs the step again.
+    """
     try:
         yield
-    except errors.LockLost:
+    except (errors.LockLost, errors.AgentInProgress):
         raise
     except Exception as exc:
         text = f"Failed to {what} of node {task.node.uuid}: {exc}"

@@ -5,6 +5,7 @@ Source: specification drivers.md section 10.3, agent-protocol.md section 8.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oslo_log import log
@@ -18,9 +19,24 @@ from ironic_rs.drivers.decorators import deploy_step, require_exclusive_lock
 from ironic_rs.images import configdrive
 
 if TYPE_CHECKING:
+    from ironic_rs.db import models
     from ironic_rs.drivers.contract import Task
 
 LOG = log.getLogger(__name__)
+
+
+def _written(node: models.Node, command: client.Command) -> dict[str, str]:
+    """Return the identifiers of what the agent has written, by name.
+
+    :raises InstanceDeployFailure: it does not know them.
+    """
+    if command.get("command_status") == client.FAILED:
+        raise errors.InstanceDeployFailure(
+            reason=f"the ramdisk of node {node.uuid} does not know what it has written: "
+            f"{client.error_text(command)}"
+        )
+    found = command.get("command_result")
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 class DirectDeploy(CustomAgentDeploy):
@@ -60,7 +76,7 @@ class DirectDeploy(CustomAgentDeploy):
             driver.boot.prepare_instance(task)
             return
         agent = AgentClient(node)
-        written = agent.get_partition_uuids().get("command_result") or {}
+        written = _written(node, agent.get_partition_uuids())
         root_uuid = written.get("root uuid")
         node.driver_internal_info["root_uuid_or_disk_id"] = root_uuid
         if partition.is_wanted(node):

@@ -268,6 +268,16 @@ def test_lockdown_waits_until_the_agent_is_gone(agent):
     assert agent.posted() == ["standby.sync", "system.lockdown"]
 
 
+def test_lockdown_may_take_the_network_down_before_it_is_answered(agent):
+    def vanish(_params: dict) -> dict:
+        agent.hang_up, agent.drop = 1, 100
+        return {"status": "SUCCEEDED"}
+
+    agent.answers["system.lockdown"] = vanish
+    agent.answers["standby.sync"] = lambda _: {"status": "SUCCEEDED"}
+    AgentClient(node_of(agent)).lockdown()
+
+
 def test_lockdown_of_an_agent_that_stays_is_an_error(agent):
     with pytest.raises(errors.AgentCommandTimeout):
         AgentClient(node_of(agent)).lockdown()

@@ -529,6 +529,26 @@ def test_a_boot_loader_that_fails_fails_the_deployment(agent):
     assert "no space" in message
 
 
+def test_a_ramdisk_that_does_not_know_what_it_has_written_fails_the_deployment(agent):
+    agent.answers["standby.get_partition_uuids"] = lambda _: {
+        "status": "FAILED",
+        "error": {"message": "no such disk"},
+    }
+    task = task_of(agent=agent, instance_info=image(**PARTITION))
+    with pytest.raises(errors.InstanceDeployFailure, match="no such disk"):
+        task.driver.deploy.prepare_instance_boot(task)
+    assert agent.posted() == ["standby.get_partition_uuids"]
+
+
+@pytest.mark.parametrize("step", ["prepare_instance_boot", "tear_down_agent"])
+def test_a_busy_ramdisk_does_not_fail_the_deployment(agent, step):
+    agent.raw = [(409, b'{"faultstring": "Agent is busy"}')]
+    task = task_of(agent=agent, instance_info=image(), disable_power_off=True)
+    with pytest.raises(errors.AgentInProgress):
+        getattr(task.driver.deploy, step)(task)
+    assert task.flows.calls == []
+
+
 def test_the_ramdisk_powers_the_machine_off(agent):
     task = task_of(agent=agent)
     assert task.driver.deploy.tear_down_agent(task) is None
