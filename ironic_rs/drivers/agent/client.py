@@ -131,17 +131,17 @@ def _keep(key: tuple[Any, ...], made: requests.Session | None = None) -> request
     return session
 
 
-def _is_it(command: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+def _is_it(command: Mapping[str, Any], before: frozenset[str] | None) -> bool:
     """Tell whether the agent's newest command of a name is the one that was sent just now.
 
     One that runs is: an agent runs one at a time, and this node is locked.  One that has
-    ended may be an earlier one, unless it is a step: its parameters hold the node and with
-    it the index of the step, so no two are alike.
+    ended may be an earlier one.
+
+    :param before: the commands that the agent had then, None when that is not known.
     """
     if command.get("command_status") == RUNNING:
         return True
-    sent = json.loads(json.dumps(params))
-    return "step" in sent and command.get("command_params") == sent
+    return before is not None and str(command.get("id")) not in before
 
 
 def error_text(command: Mapping[str, Any]) -> str:
@@ -254,11 +254,20 @@ class AgentClient:
             raise self._api_error(200, "the answer has no list of commands")
         return found
 
-    def run(self, name: str, params: Mapping[str, Any], *, wait: bool = False) -> Command:
+    def run(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        wait: bool = False,
+        before: frozenset[str] | None = None,
+    ) -> Command:
         """Start a command and return its state.
 
         :param name: ``extension.command``.
         :param wait: the agent answers when the command has ended.
+        :param before: ids of the agent's commands until now: with them one whose answer
+            was lost is known again also when it has ended.
         """
         node = self._node
         body = {"name": name, "params": params}
@@ -277,7 +286,7 @@ class AgentClient:
                 sent = sent or exc.sent
                 # It may have got the command, and only the answer was lost.
                 started = self._last(name)
-                if started is not None and _is_it(started, params):
+                if started is not None and _is_it(started, before):
                     LOG.info("The agent of node %s got %s although %s", node.uuid, name, exc)
                     return self._accepted(started, name, wait)
                 LOG.warning(
@@ -291,7 +300,7 @@ class AgentClient:
                 last = str(exc)
         # What may run already is never sent again so late.
         if not sent and healing.again(Partner.AGENT, f"command {name}", last):
-            return self.run(name, params, wait=wait)
+            return self.run(name, params, wait=wait, before=before)
         raise errors.AgentConnectionFailed(reason=f"command {name}: {last}")
 
     def _checked(self, answer: Command) -> Command:
@@ -365,6 +374,7 @@ class AgentClient:
         :param node_values: columns of the node that the ramdisk is to see changed.
         """
         node = payload.node_dict(self._node, with_configdrive=kind.name == "deploy")
+        before = frozenset(str(command.get("id")) for command in self.commands())
         return self.run(
             f"{kind.name}.execute_{kind.name}_step",
             {
@@ -375,6 +385,7 @@ class AgentClient:
                     "hardware_manager_version"
                 ),
             },
+            before=before,
         )
 
     def get_partition_uuids(self) -> Command:

@@ -337,7 +337,7 @@ def test_64_a_busy_agent_is_asked_again_at_the_next_heartbeat(
     uuid = in_step(site, kind, [STEP, OTHER])
     busy = (409, b'{"faultcode": "Client", "faultstring": "Agent is busy: executing command"}')
     known = (200, json.dumps({"commands": agent.commands}).encode())
-    agent.raw = [busy] if what == "listing" else [known, busy]
+    agent.raw = [busy] if what == "listing" else [known, known, busy]
 
     assert site.beat(uuid, agent.url).status == 202
     step = "erase" if what == "listing" else "burn"

@@ -28,6 +28,7 @@ class AgentServer:
     :ivar commands: the command list; a POST appends to it.
     :ivar answers: command name -> what its result is, as a function of its params.
     :ivar hang_up: how many of the next POSTs get no answer although they are done.
+    :ivar lost: how many of the next POSTs get no answer and are not done.
     :ivar drop: how many of the next requests get no answer and are not done.
     :ivar raw: (status, body bytes) for the next requests.
     """
@@ -38,6 +39,7 @@ class AgentServer:
         self.commands: list[dict[str, Any]] = []
         self.answers: dict[str, Answer] = {}
         self.hang_up = 0
+        self.lost = 0
         self.drop = 0
         self.raw: list[tuple[int, bytes]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -94,7 +96,6 @@ class AgentServer:
             command = self.did(**{"name": short, **answer(body["params"])})
         else:
             command = self.did(short, "SUCCEEDED" if wait else "RUNNING")
-        command["command_params"] = body["params"]
         return command
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -121,6 +122,10 @@ class AgentServer:
                 agent.requests.append((method, parts.path, query, body))
                 if agent.drop:
                     agent.drop -= 1
+                    self.close_connection = True
+                    return
+                if agent.lost and method == "POST":
+                    agent.lost -= 1
                     self.close_connection = True
                     return
                 if agent.raw:

@@ -123,7 +123,7 @@ def test_the_same_step_at_another_index_is_sent_again_after_a_lost_connection(ag
     step = {"interface": "deploy", "step": "erase_devices_metadata", "args": {}}
     for index in range(2):
         node.driver_internal_info["clean_step_index"] = index
-        agent.drop = 1
+        agent.lost = 1
         AgentClient(node).execute_step(steps.CLEAN, step, [])
     assert len(agent.commands) == 2
 
