@@ -48,6 +48,8 @@ LOG = log.getLogger(__name__)
 #: Seconds between looks at a change that needs a reboot to take effect.
 APPLY_POLL = 15.0
 
+#: driver_internal_info: what the next boot device ``uefihttp`` loads.
+UEFI_HTTP_URL = "redfish_uefi_http_url"
 _ON_BOOT_DEVICE_LOST = "redfish_boot_device"
 _IMAGES = {
     "firmware_images": {
@@ -77,9 +79,9 @@ class RedfishManagement(ManagementInterface):
     def set_boot_device(self, task: Task, device: str, persistent: bool = False) -> None:
         node = task.node
         info = node.driver_internal_info
-        url = info.get("redfish_uefi_http_url") if device == "uefihttp" else None
+        url = info.get(UEFI_HTTP_URL) if device == "uefihttp" else None
         if info.pop(_ON_BOOT_DEVICE_LOST, None) is not None or url is not None:
-            info.pop("redfish_uefi_http_url", None)
+            info.pop(UEFI_HTTP_URL, None)
             task.save()
         with talk(task, f"setting boot device '{device}'") as bmc:
             kept = boot_options.set_device(

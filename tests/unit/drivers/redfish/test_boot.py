@@ -12,7 +12,9 @@ import pytest
 
 from ironic_rs.db import models
 from ironic_rs.domain import errors, states
-from ironic_rs.drivers.redfish import boot as boot_module
+from ironic_rs.drivers.redfish import iso_boot as boot_module
+from ironic_rs.drivers.redfish.http_boot import RedfishHTTPSBoot
+from ironic_rs.drivers.redfish.management import UEFI_HTTP_URL
 from ironic_rs.service.image_server import ImageServer
 from tests.harness.bmc import CD, FLOPPY, MANAGER, Answer, error, media
 
@@ -500,3 +502,68 @@ def test_a_finished_rescue_stays_on_when_its_medium_goes(bmc, task, boot):
     boot.clean_up_ramdisk(task)
     assert bmc.system["PowerState"] == "On"
     assert bmc.tree[CD]["Inserted"] is False
+
+
+class TestHTTPS:
+    """The firmware loads the ISO itself: no virtual media are touched."""
+
+    @pytest.fixture
+    def boot(self, bmc, task, site):
+        bmc.system["Boot"]["BootSourceOverrideTarget@Redfish.AllowableValues"].append("UefiHttp")
+        task.node.boot_interface = "redfish-https"
+        task.node.properties["capabilities"] = "boot_mode:uefi"
+        return RedfishHTTPSBoot()
+
+    def test_the_ramdisk_is_booted_once_from_its_url(self, bmc, task, boot):
+        boot.prepare_ramdisk(task, PARAMS)
+        shown = bmc.system["Boot"]
+        url = f"{boot_module.CONF.deploy.http_url}/redfish/boot-{task.node.uuid}.iso"
+        assert shown["HttpBootUri"] == url
+        assert shown["BootSourceOverrideTarget"] == "UefiHttp"
+        assert shown["BootSourceOverrideEnabled"] == "Once"
+        assert "boot_method=vmedia" in parameters(task)
+        assert bmc.asked("POST", "VirtualMedia") == []
+        assert UEFI_HTTP_URL not in task.node.driver_internal_info
+
+    def test_clean_up_leaves_the_power_alone_and_removes_the_iso(self, bmc, task, boot):
+        boot.prepare_ramdisk(task, PARAMS)
+        task.flows.calls.clear()
+        boot.clean_up_ramdisk(task)
+        assert [call for call in task.flows.calls if call[0] == "power"] == []
+        assert not published(task).exists()
+
+    def test_the_instance_boots_from_its_disk(self, bmc, task, boot):
+        boot.prepare_ramdisk(task, PARAMS)
+        boot.prepare_instance(task)
+        assert bmc.system["Boot"]["BootSourceOverrideTarget"] == "Hdd"
+        assert not bmc.system["Boot"].get("HttpBootUri")
+
+    def test_an_instance_that_is_an_iso_is_booted_for_good(self, bmc, task, boot, site):
+        task.node.instance_info.update(
+            boot_iso=f"file://{site}/own.iso",
+            capabilities={"boot_option": "ramdisk"},
+            ramdisk_image_download_source="local",
+        )
+        task.node.deploy_interface = "ramdisk"
+        boot.prepare_instance(task)
+        assert bmc.system["Boot"]["HttpBootUri"].startswith("http://127.0.0.1")
+        assert bmc.system["Boot"]["BootSourceOverrideEnabled"] == "Continuous"
+        boot.clean_up_instance(task)
+        assert not published(task).exists()
+
+    def test_a_machine_is_refused_whose_firmware_knows_no_such_boot(self, bmc, task, boot):
+        boot.validate(task)
+        bmc.system["Boot"]["BootSourceOverrideTarget@Redfish.AllowableValues"] = ["Pxe", "Hdd"]
+        with pytest.raises(errors.UnsupportedHardwareFeature, match="UefiHttp"):
+            boot.validate(task)
+
+    def test_a_machine_is_refused_that_boots_by_bios(self, task, boot):
+        task.node.properties["capabilities"] = "boot_mode:bios"
+        with pytest.raises(errors.InvalidParameterValue, match="boot mode uefi"):
+            boot.validate(task)
+
+    def test_a_running_ramdisk_is_left_alone(self, bmc, task, boot, monkeypatch):
+        monkeypatch.setattr(boot_module.fast_track, "in_use", lambda _task: True)
+        boot.prepare_ramdisk(task, PARAMS)
+        boot.clean_up_ramdisk(task)
+        assert bmc.asked("PATCH") == []
