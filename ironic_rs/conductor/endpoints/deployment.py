@@ -156,8 +156,9 @@ class DeploymentEndpoint(Endpoint):
             ConcurrentActionLimit: refused; the node is as before.
         """
         base.check_concurrency("clean")
-        if context.if_match is None and self.conductor.interrupts.abort(node_id, states.DEPLOYING):
-            # The deployment fails now and gives the lock back.
+        interrupts = self.conductor.interrupts
+        if context.if_match is None and interrupts.abort(node_id, states.DEPLOYING):
+            # The deployment fails now, and gives the lock back.
             LOG.info("Node %s: its deployment is broken off by a request to undeploy it", node_id)
         with self.acquire(context, node_id, purpose="node tear down") as task:
             node = task.node
