@@ -114,7 +114,7 @@ def test_a_machine_is_deployed_by_http_boot_and_media_are_ejected(room: Room) ->
     assert not any("VirtualMedia.InsertMedia" in path for path in counts["bmc_paths"])
     assert sandbox.get(f"/machines/{name}")["boot"]["target"] == "Hdd"
 
-    media = {"device_type": "cdrom", "image_url": "http://127.0.0.1/own.iso"}
+    media = {"device_type": "cdrom", "image_url": sandbox.image_url}
     cluster.send("POST", f"/v1/nodes/{uuid}/vmedia", media, 204)
     wait_until(
         lambda: sandbox.get(f"/machines/{name}")["media"]["Cd"]["inserted"], "the CD is inserted"

@@ -510,6 +510,7 @@ class TestHTTPS:
     @pytest.fixture
     def boot(self, bmc, task, site):
         bmc.system["Boot"]["BootSourceOverrideTarget@Redfish.AllowableValues"].append("UefiHttp")
+        bmc.system["Boot"]["HttpBootUri"] = None
         task.node.boot_interface = "redfish-https"
         task.node.properties["capabilities"] = "boot_mode:uefi"
         return RedfishHTTPSBoot()
