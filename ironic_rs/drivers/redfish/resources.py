@@ -69,11 +69,20 @@ class SystemSummary(base.ResourceBase):
         self.read_at = time.monotonic()
 
 
-def optional(node: models.Node, what: str, read: Callable[[], T], default: T) -> T:
+def optional(
+    node: models.Node,
+    what: str,
+    read: Callable[[], T],
+    default: T,
+    strange: list[str] | None = None,
+) -> T:
     """Read a part that a BMC may lack or show in a strange form.
 
     The gap is logged and filled with ``default``.  A BMC that does not answer is no
     gap: that error is raised.
+
+    :param strange: gets the text about a part in a strange form, which then is for the
+        caller to tell.
     """
     try:
         return read()
@@ -85,9 +94,11 @@ def optional(node: models.Node, what: str, read: Callable[[], T], default: T) ->
     ) as exc:
         LOG.info("Node %s: the BMC shows no %s: %s", node.uuid, what, exc)
     except (sushy.exceptions.SushyError, *_STRANGE) as exc:
-        LOG.warning(
-            "Node %s: could not read the %s: %s: %s", node.uuid, what, type(exc).__name__, exc
-        )
+        text = f"could not read the {what}: {type(exc).__name__}: {exc}"
+        if strange is None:
+            LOG.warning("Node %s: %s", node.uuid, text)
+        else:
+            strange.append(text)
     return default
 
 

@@ -1,6 +1,6 @@
 """Fans, temperatures, power supplies and drives.
 
-Source: specification drivers.md section 6.5.
+Source: specification drivers.md section 6.5; field case 95.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from oslo_log import log
+
 from ironic_rs.db import models
+from ironic_rs.domain import errors
 from ironic_rs.drivers.redfish.resources import optional, plain
 from ironic_rs.drivers.redfish.sessions import NodeBmc
+
+LOG = log.getLogger(__name__)
 
 Readings = dict[str, dict[str, Any]]
 
@@ -52,20 +57,29 @@ def _reading(source: Any, fields: Iterable[str]) -> dict[str, Any]:
 def collect(node: models.Node, bmc: NodeBmc) -> dict[str, Readings]:
     """Return {Fan, Temperature, Power, Drive: {sensor id: {field: value}}} and Extra.
 
-    What the BMC does not show, or shows in a strange form, is logged and left out.
+    All is plain JSON.  What the BMC does not show, or shows in a strange form, is left
+    out, with one warning for all of it.
+
+    :raises FailedToGetSensorData: there is nothing else.
     """
-    system = bmc.system
+    system, strange = bmc.system, list[str]()
     found: dict[str, Readings] = {}
-    chassis = optional(node, "chassis", lambda: system.chassis[0], None)
+    chassis = optional(node, "chassis", lambda: system.chassis[0], None, strange)
     for kind, read in (("Fan", _fans), ("Temperature", _temperatures), ("Power", _supplies)):
         found[kind] = {}
         if chassis is not None:
-            found[kind] = optional(node, f"{kind} sensors", partial(read, chassis), {})
-    found["Drive"] = optional(node, "drives", lambda: _drives(system), {})
-    if any(found.values()):
-        found["Extra"] = {
-            name: getattr(system, name.lower()) for name in ("Manufacturer", "Model", "UUID")
-        }
+            found[kind] = optional(node, f"{kind} sensors", partial(read, chassis), {}, strange)
+    found["Drive"] = optional(node, "drives", lambda: _drives(system), {}, strange)
+    problems = "; ".join(strange)
+    if not any(found.values()):
+        raise errors.FailedToGetSensorData(
+            node=node.uuid, error=problems or "the BMC shows no sensors"
+        )
+    if problems:
+        LOG.warning("Node %s: not all sensors: %s", node.uuid, problems)
+    found["Extra"] = {
+        name: getattr(system, name.lower()) for name in ("Manufacturer", "Model", "UUID")
+    }
     return found
 
 
