@@ -10,6 +10,7 @@ from typing import Any
 import sushy
 from oslo_log import log
 from sushy.resources.system.ethernet_interface import EthernetInterface
+from sushy.resources.system.network.device_function import EthernetField
 
 from ironic_rs.db import models
 from ironic_rs.domain import names
@@ -35,6 +36,15 @@ def interfaces(node: models.Node, bmc: NodeBmc) -> list[EthernetInterface]:
 def mac_of(interface: EthernetInterface) -> str | None:
     """Return the configured MAC address of an interface, else the permanent one."""
     return _mac(interface.mac_address) or _mac(interface.permanent_mac_address)
+
+
+def lasting_mac(function: EthernetField) -> str | None:
+    """Return the permanent MAC address of a function of a network card, else the configured.
+
+    Zeros, as of functions that are switched off, are none.
+    """
+    macs = (_mac(function.permanent_mac_address), _mac(function.mac_address))
+    return next((mac for mac in macs if mac and mac.strip("0:")), None)
 
 
 def enabled_macs(node: models.Node, bmc: NodeBmc) -> list[str]:

@@ -12,7 +12,7 @@ from ironic_rs.db import nodes, session
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.redfish import firmware_flow, firmware_progress
 from ironic_rs.drivers.redfish.firmware import RedfishFirmware
-from tests.harness.bmc import MANAGER, Answer, collection, error
+from tests.harness.bmc import MANAGER, Answer, collection, error, link
 from tests.harness.database import database, empty_schema  # noqa: F401
 from tests.unit.drivers.redfish import updates
 from tests.unit.drivers.redfish.updates import ADAPTERS, TASK, URL
@@ -56,28 +56,121 @@ def poll(task):
     return lambda: updates.run(task, task.driver.firmware._query_update_status)
 
 
-def test_a_card_has_one_row_whatever_its_id_is(task, bmc):
-    def card(number, **more):
-        path = f"{ADAPTERS}/{number}"
-        bmc.tree[path] = {
-            "Id": f"Card{number}",
+class Cards:
+    """The network cards of a machine whose BMC gives them new ids at each boot."""
+
+    def __init__(self, bmc, cards):
+        self._bmc, self._cards, self._boots = bmc, cards, 0
+        self.boot()
+
+    def boot(self):
+        """Count the cards anew, from the other end."""
+        self._boots += 1
+        self._cards.reverse()
+        paths = [
+            self._show(f"{ADAPTERS}/NIC.{self._boots}.{number}", **card)
+            for number, card in enumerate(self._cards)
+        ]
+        self._bmc.tree[ADAPTERS] = collection(*paths)
+
+    def _show(self, path, macs=(), **more):
+        functions = f"{path}/NetworkDeviceFunctions"
+        self._bmc.tree[path] = {
+            "Id": path.rpartition("/")[2],
             "Name": "Card",
             "Controllers": [{"FirmwarePackageVersion": "7"}, {"FirmwarePackageVersion": "8"}],
             **more,
         }
+        if macs:
+            self._bmc.tree[path]["NetworkDeviceFunctions"] = link(functions)
+            members = [f"{functions}/{number}" for number, _mac in enumerate(macs)]
+            self._bmc.tree[functions] = collection(*members)
+            for member, ethernet in zip(members, macs, strict=True):
+                self._bmc.tree[member] = {"Id": "1", "Name": "f", "Ethernet": ethernet}
         return path
 
-    firmware = task.driver.firmware
-    bmc.tree[ADAPTERS] = collection(card(1, SerialNumber="S1"), card(2))
-    firmware.cache_firmware_components(task)
-    bmc.tree[ADAPTERS] = collection(card(3, SerialNumber="S1"), card(4, SerialNumber="S1"), card(2))
-    firmware.cache_firmware_components(task)
+
+def mac(number, **more):
+    return {"PermanentMACAddress": f"AA:BB:CC:00:00:{number:02X}", **more}
+
+
+ZEROS = {"PermanentMACAddress": "00:00:00:00:00:00", "MACAddress": "aa:bb:cc:00:00:09"}
+
+
+@pytest.mark.parametrize(
+    ("cards", "names"),
+    [
+        ([{"SerialNumber": "S1"}, {"SerialNumber": " S2 "}], {"nic:S1", "nic:S2"}),
+        # Both parts of one card.
+        ([{"SerialNumber": "S1"}, {"SerialNumber": "S1"}], {"nic:S1"}),
+        (
+            [{"macs": [mac(4), mac(3)]}, {"macs": [mac(1), mac(2)]}],
+            {"nic:aa:bb:cc:00:00:01", "nic:aa:bb:cc:00:00:03"},
+        ),
+        (
+            [
+                {"SerialNumber": "N/A", "macs": [mac(1)]},
+                {"SerialNumber": "N/A", "macs": [mac(2)]},
+                {"SerialNumber": "0000-0000", "macs": [ZEROS]},
+                {"SerialNumber": None, "macs": [{}, mac(5, MACAddress="02:00:00:00:00:01")]},
+            ],
+            {f"nic:aa:bb:cc:00:00:0{number}" for number in (1, 2, 9, 5)},
+        ),
+    ],
+)
+def test_a_card_has_one_row_however_often_its_bmc_counts_anew(task, bmc, cards, names):
+    machine = Cards(bmc, list(cards))
+    for _boot in range(3):
+        task.driver.firmware.cache_firmware_components(task)
+        machine.boot()
     rows = {row.component: row for row in db_firmware.of_node(task.node.id)}
-    assert set(rows) == {"bios", "bmc", "nic:S1", "nic:Card2"}
-    assert rows["nic:S1"].current_version == "7"
+    assert set(rows) == {"bios", "bmc", *names}
+    assert {rows[name].current_version for name in names} == {"7"}
     with session.count_statements() as seen:
-        firmware.cache_firmware_components(task)
+        task.driver.firmware.cache_firmware_components(task)
     assert seen.count == 1
+
+
+def test_a_card_that_is_listed_twice_is_read_once(task, bmc):
+    Cards(bmc, [{}])
+    bmc.tree[ADAPTERS]["Members"] *= 2
+    other = f"{updates.CHASSIS}b"
+    bmc.tree[other] = {**bmc.tree[updates.CHASSIS], "Id": "2"}
+    bmc.system["Links"]["Chassis"].append(link(other))
+    task.driver.firmware.cache_firmware_components(task)
+    names = {row.component for row in db_firmware.of_node(task.node.id)}
+    # It has neither serial number nor addresses.
+    assert names == {"bios", "bmc", "nic:NIC.1.0"}
+
+
+def test_parts_of_a_card_with_different_versions_do_not_change_its_row(task, bmc):
+    def part(version):
+        return {"SerialNumber": "S1", "Controllers": [{"FirmwarePackageVersion": version}]}
+
+    machine = Cards(bmc, [part("8"), part("7")])
+    for _boot in range(3):
+        task.driver.firmware.cache_firmware_components(task)
+        machine.boot()
+    row = {row.component: row for row in db_firmware.of_node(task.node.id)}["nic:S1"]
+    assert (row.current_version, row.last_version_flashed) == ("7", None)
+
+
+def test_an_update_of_a_card_is_known_by_its_version_under_another_id(
+    task, start, poll, bmc, clock
+):
+    card = {"SerialNumber": "S1"}
+    machine = Cards(bmc, [card])
+    bmc.script("POST", "UpdateService", Answer(204))
+    bmc._rules.reverse()
+    start("nic:S1")
+    assert poll() == [states.REBOOT, "touch"]
+    machine.boot()
+    assert poll() == ["touch"]
+    card["Controllers"] = [{"FirmwarePackageVersion": "9"}]
+    machine.boot()
+    assert poll() == ["resume"]
+    rows = {row.component: row for row in db_firmware.of_node(task.node.id)}
+    assert (rows["nic:S1"].current_version, len(rows)) == ("9", 3)
 
 
 def test_a_machine_that_shows_no_version_is_told(task, bmc):
