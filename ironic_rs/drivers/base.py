@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_log import log
 
+from ironic_rs.domain import ramdisk
 from ironic_rs.drivers.interface import (
     CORE_INTERFACES,
     INTERFACE_TYPES,
@@ -180,6 +181,15 @@ class BootInterface(BaseInterface):
     @abstractmethod
     def clean_up_ramdisk(self, task: Task) -> None:
         """Undo :meth:`prepare_ramdisk`."""
+
+    def missing_medium(self, task: Task) -> str | None:
+        """Return where the medium of the ramdisk should be and is not, as seen last.
+
+        For the text after a vain wait; takes a few seconds at most.  None when it is
+        there, there is no medium, or nobody knows.
+        """
+        slot = task.node.driver_internal_info.get(ramdisk.MEDIUM_NOT_SHOWN)
+        return None if slot is None else str(slot)
 
     @abstractmethod
     def prepare_instance(self, task: Task) -> None:

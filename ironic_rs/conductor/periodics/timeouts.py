@@ -18,7 +18,7 @@ from ironic_rs.conductor import failures, recovery
 from ironic_rs.conductor.periodics.framework import Every, Periodic, for_each, my_rows
 from ironic_rs.conf import CONF
 from ironic_rs.db.listing import Row
-from ironic_rs.domain import errors, ramdisk, states
+from ironic_rs.domain import errors, states
 from ironic_rs.rpc.context import admin_context
 
 if TYPE_CHECKING:
@@ -186,9 +186,6 @@ def _expire(task: Task, timeout: CallbackTimeout, row: Row, seconds: int) -> Non
     step = node.clean_step or node.deploy_step or node.service_step
     if step:
         message += f" Running step: {step.get('interface')}.{step.get('step')}."
-    slot = node.driver_internal_info.get(ramdisk.MEDIUM_NOT_SHOWN)
-    if slot:
-        message += f" The boot medium was last seen as not inserted in {slot}."
     target = recovery.kept_target(node)
     try:
         task.load_driver()
@@ -197,5 +194,15 @@ def _expire(task: Task, timeout: CallbackTimeout, row: Row, seconds: int) -> Non
         task.history(f"{message} Its driver cannot be loaded: {exc}", "conductor")
         task.event("fail", target_state=target)
         return
+    slot = _missing_medium(task)
+    if slot:
+        message += f" The boot medium was last seen as not inserted in {slot}."
     task.event("fail", target_state=target, last_error=message)
     timeout.handle(task, message)
+
+
+def _missing_medium(task: Task) -> str | None:
+    """Return where the boot medium of a ramdisk that never called is missing."""
+    if "agent_url" in task.node.driver_internal_info:
+        return None
+    return task.driver.boot.missing_medium(task)

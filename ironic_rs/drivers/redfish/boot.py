@@ -8,9 +8,11 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import sushy
+from oslo_log import log
 
 from ironic_rs.db import models
 from ironic_rs.domain import capabilities, errors, states
+from ironic_rs.drivers import patience
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.redfish import boot_media, quirks, virtual_media
 from ironic_rs.drivers.redfish.iso_boot import ISOBoot, power_off
@@ -18,8 +20,12 @@ from ironic_rs.drivers.redfish.quirks import Quirk
 from ironic_rs.drivers.redfish.sessions import talk
 from ironic_rs.images.services import redact
 
+LOG = log.getLogger(__name__)
+
 CD = sushy.VirtualMediaType.CD
 USB = sushy.VirtualMediaType.USB_STICK
+#: A look for the medium of a ramdisk that did not call may take so long.
+LOOK_SECONDS = 10.0
 #: Protocols by which the conductor can show an image to a BMC.
 _PROTOCOLS = ("HTTP", "HTTPS")
 
@@ -69,6 +75,17 @@ class RedfishVirtualMediaBoot(ISOBoot):
 
     def boot_from_iso(self, task: Task, url: str, *, persistent: bool) -> None:
         task.flows.set_boot_device("cdrom", persistent=persistent)
+
+    def missing_medium(self, task: Task) -> str | None:
+        try:
+            with (
+                patience.at_most(LOOK_SECONDS),
+                talk(task, "looking for the boot medium") as bmc,
+            ):
+                return virtual_media.missing(bmc, CD)
+        except errors.IronicError as exc:
+            LOG.info("Node %s: could not look for its boot medium: %s", task.node.uuid, exc)
+            return super().missing_medium(task)
 
     def offer_config_drive(self, task: Task) -> None:
         """Show the config drive as a USB stick.

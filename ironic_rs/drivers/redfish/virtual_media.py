@@ -142,6 +142,14 @@ def find(
     return None
 
 
+def missing(bmc: NodeBmc, kind: sushy.VirtualMediaType) -> str | None:
+    """Return the first slot of the kind when none of them holds a medium, else None."""
+    slots = [device for device in _slots(bmc) if _takes(device, kind)]
+    if not slots or any(device.inserted for device in slots):
+        return None
+    return str(slots[0].path)
+
+
 def transfer_protocols(bmc: NodeBmc, kind: sushy.VirtualMediaType) -> set[str]:
     """Return the protocols by which the BMC can fetch a medium; HTTP is always one."""
     found = {"HTTP"}

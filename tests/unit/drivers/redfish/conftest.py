@@ -93,7 +93,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(autouse=True)
-def no_sessions_left() -> Iterator[None]:
+def no_sessions_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # The times in the old one are of another clock.
+    monkeypatch.setattr(sessions, "_cache", sessions._Cache())
     yield
     sessions.close_all()
 
