@@ -1,8 +1,8 @@
 """Images of operators, deployed for real: K10/74, K10/76, K10/78, K10/80 and K10/81.
 
-One process with SQLite, a web server whose answers are switched, and machines that need
-none: what the service does with an image is done when the node waits for its ramdisk.  The
-qemu-img in its path writes down how it is called (field-cases.md).
+One process with SQLite, a web server whose answers are switched, and nodes that need no
+machine: what the service does with an image is done when the node waits for its ramdisk.
+The qemu-img in its path writes down how it is called (field-cases.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 import requests
 
 from ironic_rs.images import configdrive
-from tests.harness.cluster import Cluster, running
+from tests.harness.cluster import Cluster, Sandbox, running
 from tests.harness.servers import HOST, missing, wait_until
 from tests.unit.image_server import ImageServer
 from tests.unit.images.test_formats import gpt, qcow2, raw, vmdk
@@ -134,7 +134,14 @@ class Room:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with running(Sandbox(tmp_path_factory.mktemp("sandbox"), 1)) as fleet:
+        fleet.start()
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox) -> Iterator[Cluster]:
     real = shutil.which("qemu-img")
     if real is None:
         missing("qemu-img is not installed (Debian package qemu-utils)")
@@ -144,17 +151,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     spy = tools / "qemu-img"
     spy.write_text(f'#!/bin/sh\necho "$*" >> {folder}/qemu-img.calls\nexec {real} "$@"\n')
     spy.chmod(0o755)
-    options = {
+    options = sandbox.options()
+    options["conductor"]["file_url_allowed_paths"] = f"{folder}/allowed,{sandbox.files}"
+    more = {
         "DEFAULT": {
-            "enabled_hardware_types": "fake-hardware",
-            "enabled_boot_interfaces": "fake,ipxe",
+            "enabled_hardware_types": "fake-hardware,redfish",
+            "enabled_boot_interfaces": "fake,ipxe,redfish-virtual-media",
             "enabled_deploy_interfaces": "direct,ramdisk,fake",
             "minimum_required_memory": 1,
         },
         "conductor": {
             "automated_clean": False,
             "conductor_always_validates_images": True,
-            "file_url_allowed_paths": folder / "allowed",
         },
         "deploy": {"iso_master_path": folder / "isos"},
         "dhcp": {"dhcp_provider": "none"},
@@ -166,6 +174,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             "image_cache_size": 1,
         },
     }
+    for group, values in more.items():
+        options.setdefault(group, {}).update(values)
     (folder / "allowed").mkdir()
     env = {"PATH": f"{tools}:{os.environ['PATH']}"}
     database = f"sqlite:///{folder}/ironic.sqlite"
@@ -397,6 +407,34 @@ def test_78_qemu_img_is_told_the_format(
     (call,) = room.conversions()[len(before) :]
     assert call.startswith("convert -f qcow2 -O raw ")
     room.undeploy(uuid)
+
+
+def test_78_a_machine_boots_what_was_converted_for_it(
+    room: Room, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    shutil.copy(sandbox.image_file, tmp_path / "raw")
+    command = ["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", "raw", "qcow2"]
+    subprocess.run(command, check=True, cwd=tmp_path, timeout=60)
+    content = (tmp_path / "qcow2").read_bytes()
+    url = room.server.put("/image.qcow2", content)
+    sums = room.server.put(
+        "/SHA512SUMS", f"{hashlib.sha512(content).hexdigest()}  image.qcow2".encode()
+    )
+    (machine,) = sandbox.machines()
+    uuid = str(sandbox.enroll(room.cluster, machine)["uuid"])
+    room.cluster.provide(uuid)
+    change = [{"op": "add", "path": "/driver_info/image_download_source", "value": "local"}]
+    room.cluster.send("PATCH", f"/v1/nodes/{uuid}", change, 200)
+    room.start(uuid, url, image_checksum=sums, image_disk_format="qcow2")
+    found = room.cluster.wait_state(uuid, "active", "deploy failed")
+    assert found["provision_state"] == "active", found["last_error"]
+    wait_until(lambda: sandbox.machines()[0]["software"] == "instance", "the instance runs")
+    written = sandbox.machines()[0]["image"]["sha256"]
+    assert written == hashlib.sha256(sandbox.image_file.read_bytes()).hexdigest()
+    assert not (room.images / uuid).exists(), "nobody needs it any more"
+    assert not (room.served / uuid).is_symlink()
+    room.undeploy(uuid)
+    room.delete(uuid)
 
 
 def test_78_a_hybrid_iso_boots_as_a_ramdisk(room: Room, node: Callable[..., str]) -> None:
