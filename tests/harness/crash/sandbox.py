@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from ironic_rs.api import app
 from ironic_rs.api.call import Services
 from ironic_rs.conductor.periodics import tasks
+from ironic_rs.conductor.periodics.power_sync import PowerSync
 from ironic_rs.conf import CONF
 from ironic_rs.db import models, session
 from ironic_rs.db.base import table
@@ -238,6 +239,10 @@ class SandboxSite(Site):
             return not self._moves()
 
         wait_until(over, "the BMC has done its work", _LIMIT, interval=0.05)
+        # A step that finds all done switches nothing: of a machine whose power state was
+        # lost only this knows.
+        PowerSync().run(self.conductor)
+        self.settle()
 
     def go_on_waiting(self) -> bool:
         """Nothing to do: the machine is real enough to come by itself."""

@@ -89,6 +89,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     for module in (boot_options, connector, management, power, sessions, transport, virtual_media):
         monkeypatch.setattr(module, "time", clock)
+    # One test's clock is not the next one's.
+    monkeypatch.setattr(sessions, "_cache", sessions._Cache())
     return clock
 
 
