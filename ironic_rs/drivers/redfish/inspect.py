@@ -13,7 +13,7 @@ from ironic_rs.drivers.base import InspectInterface, Properties
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.redfish import inventory
 from ironic_rs.drivers.redfish.driver_info import PROPERTIES, parse_driver_info
-from ironic_rs.drivers.redfish.sessions import talk
+from ironic_rs.drivers.redfish.sessions import NodeBmc, talk
 from ironic_rs.inspection import store
 from ironic_rs.inspection.hooks import base as hooks
 from ironic_rs.inspection.rules import engine as rules
@@ -44,6 +44,7 @@ class RedfishInspect(InspectInterface):
         node = task.node
         with talk(task, "inspecting the hardware") as bmc:
             found = inventory.collect(node, bmc)
+            self.add_own(task, bmc, found)
         plugin_data: dict[str, Any] = {}
         if found.lldp:
             plugin_data["parsed_lldp"] = found.lldp
@@ -63,6 +64,9 @@ class RedfishInspect(InspectInterface):
             )
         task.save()
         return states.MANAGEABLE
+
+    def add_own(self, task: Task, bmc: NodeBmc, found: inventory.Found) -> None:
+        """Add to the inventory what only BMCs of one vendor tell."""
 
 
 def _set_properties(task: Task, found: inventory.Found) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from re import Pattern
+from typing import Any
 
 import sushy.exceptions
 
@@ -30,6 +31,8 @@ class Quirk(Enum):
     DEVICE_CHANGES_MODE = "device-changes-mode"
     #: Boots from virtual media only by a request of its own.
     OWN_MEDIA_BOOT = "own-media-boot"
+    #: Takes media in its first slot only, whatever the others say.
+    FIRST_MEDIA_SLOT = "first-media-slot"
     #: Shows the number by which everybody knows the machine as its SKU.
     SERIAL_IS_SKU = "serial-is-sku"
 
@@ -44,12 +47,14 @@ class Row:
     :param product: searched for in the product of the service root.
     :param firmware: searched for in the firmware version of the BMC, which is empty
         when the BMC does not tell.
+    :param model: searched for in the model of the BMC, which likewise may be empty.
     """
 
     quirks: frozenset[Quirk]
     vendor: str
     product: str = ""
     firmware: str = ""
+    model: str = ""
 
 
 TABLE = (
@@ -69,6 +74,12 @@ TABLE = (
         # iDRAC 9 learnt the standard's way with firmware 6; iDRAC 10 begins anew.
         firmware=r"^(?![67](\.|$))",
     ),
+    Row(
+        frozenset({Quirk.FIRST_MEDIA_SLOT}),
+        vendor=r"\bdell\b",
+        # Generations of machines; iDRAC 10 came with the 17th.
+        model=r"^(1[7-9]|[2-9]\d)G\b",
+    ),
 )
 
 
@@ -78,7 +89,7 @@ class _Machine:
     def __init__(self, node: models.Node, bmc: NodeBmc) -> None:
         self._node = node
         self._bmc = bmc
-        self._firmware: str | None = None
+        self._managers: list[Any] | None = None
 
     def vendor(self) -> str:
         chosen = self._node.properties.get("vendor") or self._root("Vendor")
@@ -88,16 +99,21 @@ class _Machine:
         return str(self._root("Product") or "")
 
     def firmware(self) -> str:
-        if self._firmware is None:
+        return self._of_manager("firmware_version")
+
+    def model(self) -> str:
+        return self._of_manager("model")
+
+    def _of_manager(self, attribute: str) -> str:
+        if self._managers is None:
             try:
-                managers = self._bmc.system.managers
+                self._managers = self._bmc.system.managers
             except (
                 sushy.exceptions.MissingAttributeError,
                 sushy.exceptions.ResourceNotFoundError,
             ):
-                managers = []
-            self._firmware = str(managers[0].firmware_version or "") if managers else ""
-        return self._firmware
+                self._managers = []
+        return str(getattr(self._managers[0], attribute) or "") if self._managers else ""
 
     def _root(self, name: str) -> object:
         return (self._bmc.root.json or {}).get(name)
@@ -114,7 +130,7 @@ def described(node: models.Node, bmc: NodeBmc) -> str:
 
 
 def _patterns(row: Row) -> Iterator[tuple[str, Pattern[str]]]:
-    for name in ("vendor", "product", "firmware"):
+    for name in ("vendor", "product", "firmware", "model"):
         text = getattr(row, name)
         if text:
             yield name, re.compile(text, re.IGNORECASE)

@@ -55,7 +55,7 @@ def _choice(nonroot: bool) -> dict[str, dict[str, Any]]:
     }
 
 
-_CREATE_ARGUMENTS = _choice(nonroot=True)
+CREATE_ARGUMENTS = _choice(nonroot=True)
 _APPLY_ARGUMENTS = {
     "raid_config": {
         "description": "Target RAID configuration: {logical_disks: [...]}.",
@@ -106,7 +106,7 @@ class RedfishRAID(RAIDInterface):
             task, raid_config, create_root_volume, create_nonroot_volumes, delete_existing
         )
 
-    @clean_step(priority=0, abortable=False, argsinfo=_CREATE_ARGUMENTS)
+    @clean_step(priority=0, abortable=False, argsinfo=CREATE_ARGUMENTS)
     @require_exclusive_lock
     def create_configuration(
         self,

@@ -16,11 +16,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import sushy
 import sushy.auth
 import sushy.exceptions
 from oslo_log import log
+from sushy.resources.base import ResourceBase
 from sushy.resources.system.secure_boot import SecureBoot
 from sushy.resources.system.system import System
 from sushy.taskmonitor import TaskMonitor
@@ -34,6 +36,8 @@ from ironic_rs.drivers.redfish.driver_info import ConnectionKey, RedfishInfo, pa
 from ironic_rs.drivers.redfish.resources import SystemSummary
 
 LOG = log.getLogger(__name__)
+
+R = TypeVar("R", bound=ResourceBase)
 
 #: An unused session is kept this long at most, in seconds.
 MAX_IDLE = 1800.0
@@ -336,13 +340,12 @@ class NodeBmc:
                 raise sushy.exceptions.MissingAttributeError(
                     attribute="SecureBoot/@odata.id", resource=summary.path
                 )
-            self._secure_boot = SecureBoot(
-                self._bmc.connector,
-                summary.secure_boot_path,
-                self.root.redfish_version,
-                root=self.root,
-            )
+            self._secure_boot = self.resource(SecureBoot, summary.secure_boot_path)
         return self._secure_boot
+
+    def resource(self, kind: type[R], path: str) -> R:
+        """Return a resource that no other leads to by a method of its class."""
+        return kind(self._bmc.connector, path, self.root.redfish_version, root=self.root)
 
     def accepted_task(self) -> TaskMonitor | None:
         """Return the task of a request that this thread just sent and that goes on."""

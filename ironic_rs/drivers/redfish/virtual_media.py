@@ -18,6 +18,8 @@ from sushy.resources.manager.virtual_media import VirtualMedia, VirtualMediaColl
 from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.domain import errors, ramdisk
+from ironic_rs.drivers.redfish import quirks
+from ironic_rs.drivers.redfish.quirks import Quirk
 from ironic_rs.drivers.redfish.sessions import NodeBmc
 from ironic_rs.images.services import redact
 
@@ -29,6 +31,9 @@ MEDIA_TYPES = {
     "cdrom": sushy.VirtualMediaType.CD,
     "floppy": sushy.VirtualMediaType.FLOPPY,
 }
+
+#: Id of the slot that some BMCs mean to be the only one.
+FIRST_SLOT = "1"
 
 #: How often, and how many seconds apart, an insert is tried that ends in a 5xx.
 INSERT_ATTEMPTS = 3
@@ -186,10 +191,12 @@ def insert(
             raise
         LOG.warning("Node %s: ejecting before an insert failed: %s", node.uuid, exc)
     reasons: dict[str, str] = {}
+    one_slot = quirks.has(Quirk.FIRST_MEDIA_SLOT, node, bmc)
     usable = {collection.path for collection in _collections(bmc)}
     for place in (place for place in places if place.path in usable):
+        slots = [slot for slot in place.slots if not one_slot or slot.identity == FIRST_SLOT]
         for attempt in range(1, INSERT_ATTEMPTS + 1):
-            device, again = _try_slots(place.slots, url, kind, transfer_protocol, reasons)
+            device, again = _try_slots(slots, url, kind, transfer_protocol, reasons)
             if device is not None:
                 LOG.info("Node %s: %s inserted into %s", node.uuid, redact(url), device.path)
                 if CONF.redfish.enable_vmedia_insert_polling:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine, VirtualMedium
-from ironic_rs.sandbox.redfish import bios, events, storage, update
+from ironic_rs.sandbox.redfish import bios, dell, events, storage, update
 from ironic_rs.sandbox.redfish.refusal import Refused
 
 Body = Mapping[str, Any]
@@ -24,8 +24,8 @@ class Created:
     path: str
 
 
-#: Returns the path of a task that goes on, or the resource that was made.
-Handler = Callable[[Machine, Body], str | Created | None]
+#: Returns the path of a task that goes on, the resource that was made, or an answer.
+Handler = Callable[[Machine, Body], str | Created | dict[str, Any] | None]
 
 
 def _choice(body: Body, key: str, allowed: tuple[str, ...]) -> str:
@@ -129,6 +129,10 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("POST", f"{_SYSTEM}/Bios/Actions/Bios.ResetBios"): bios.reset,
     ("POST", "UpdateService/Actions/UpdateService.SimpleUpdate"): update.simple_update,
     ("POST", events.SUBSCRIPTIONS): _subscribe,
+    ("POST", dell.path_of("DellJobService")): dell.clear_jobs,
+    ("POST", dell.path_of("DelliDRACCardService")): dell.reset,
+    ("POST", dell.path_of("DellLCService")): dell.status,
+    ("POST", dell.IMPORT): dell.set_boot_device,
     ("PATCH", f"{_SYSTEM}/SecureBoot"): _patch_secure_boot,
     ("POST", f"{_SYSTEM}/SecureBoot/Actions/SecureBoot.ResetKeys"): _reset_keys,
 }

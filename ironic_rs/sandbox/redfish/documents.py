@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine
-from ironic_rs.sandbox.redfish import bios, events, storage, update
+from ironic_rs.sandbox.redfish import bios, dell, events, storage, update
 from ironic_rs.sandbox.redfish.forms import OK, ROOT, Document, collection, link, resource
 
 MANAGER = f"{ROOT}/Managers/BMC"
@@ -325,7 +325,9 @@ def _manager(machine: Machine) -> Document:
         Links={
             "ManagerForServers": [link(machine.spec.system_path)],
             "ManagerForChassis": [link(CHASSIS)],
+            "Oem": dell.links(),
         },
+        Actions={"Oem": dell.actions()},
     )
 
 
@@ -500,6 +502,9 @@ def find(machine: Machine, path: str) -> Document | None:
     found = storage.find(machine, key)
     if found is not None:
         return found
+    oem = dell.find(key)
+    if oem is not None:
+        return oem
     head, _, tail = key.rpartition("/")
     if head == update.TASKS:
         return update.task(machine, tail)

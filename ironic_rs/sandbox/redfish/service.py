@@ -128,6 +128,8 @@ class Bmc(web.Server):
         if isinstance(outcome, actions.Created):
             made = documents.find(self.machine, outcome.path.removeprefix(f"{documents.ROOT}/"))
             return _json(made or {}, 201, {"Location": outcome.path})
+        if isinstance(outcome, dict):
+            return _json(outcome)
         if outcome is not None:
             return _json({"@odata.id": outcome}, 202, {"Location": outcome})
         return web.Response(status=204)

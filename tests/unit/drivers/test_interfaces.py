@@ -424,6 +424,15 @@ HARDWARE: dict[str, dict[str, str]] = {
         "vendor": "redfish no-vendor",
     },
 }
+HARDWARE["idrac"] = HARDWARE["redfish"] | {
+    "bios": "idrac-redfish redfish no-bios",
+    "boot": f"{_BOOTS} idrac-redfish-virtual-media redfish-https",
+    "inspect": "idrac-redfish agent no-inspect",
+    "management": "idrac-redfish",
+    "power": "idrac-redfish redfish",
+    "raid": "idrac-redfish no-raid agent",
+    "vendor": "idrac-redfish redfish no-vendor",
+}
 
 
 @pytest.mark.parametrize("name", HARDWARE)

@@ -56,6 +56,15 @@ def test_machines_are_known_by_product(bmc, task, monkeypatch):
     assert found(task) == {Quirk.SERIAL_IS_SKU}
 
 
+@pytest.mark.parametrize(
+    ("model", "expected"), [("17G Monolithic", True), ("16G Monolithic", False), (None, False)]
+)
+def test_machines_are_known_by_the_model_of_their_bmc(bmc, task, model, expected):
+    task.node.properties["vendor"] = "Dell Inc."
+    bmc.tree[MANAGER]["Model"] = model
+    assert (Quirk.FIRST_MEDIA_SLOT in found(task)) is expected
+
+
 @pytest.mark.parametrize("strange", [None, 7, {"a": 1}], ids=str)
 def test_strange_values_match_nothing_and_stop_nothing(bmc, task, strange):
     bmc.tree[ROOT] |= {"Vendor": strange, "Product": strange}

@@ -347,3 +347,11 @@ def test_a_slot_that_is_nonsense_hides_no_other(bmc, task, management):
     assert [device["image"] for device in shown] == [URL]
     management.detach_virtual_media(task)
     assert bmc.tree[paths[2]]["Inserted"] is False
+
+
+def test_a_bmc_that_means_its_first_slot_only_gets_media_there(bmc, task, management):
+    task.node.properties["vendor"] = "Dell Inc."
+    bmc.tree[MANAGER]["Model"] = "17G Monolithic"
+    paths = slots(bmc, slot(2, "CD"), slot(1, "CD"))
+    insert(task, management)
+    assert [bmc.tree[path]["Inserted"] for path in paths] == [False, True]

@@ -1,0 +1,1 @@
+"""Interfaces of hardware type ``idrac``: Redfish with requests of the vendor's own."""
