@@ -29,8 +29,9 @@ from ironic_rs.drivers.agent import ramdisk
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.redfish import firmware_images, firmware_inventory, firmware_progress
 from ironic_rs.drivers.redfish.connector import may_have_arrived
-from ironic_rs.drivers.redfish.firmware_progress import Next, Update
+from ironic_rs.drivers.redfish.firmware_progress import Update
 from ironic_rs.drivers.redfish.sessions import NodeBmc, talk
+from ironic_rs.drivers.redfish.task_state import Next
 from ironic_rs.images.services import redact
 
 LOG = log.getLogger(__name__)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any
 
 import sushy
@@ -19,7 +18,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import models
 from ironic_rs.drivers.redfish import firmware_inventory, task_state
 from ironic_rs.drivers.redfish.sessions import NodeBmc
-from ironic_rs.drivers.redfish.task_state import Phase, TaskView
+from ironic_rs.drivers.redfish.task_state import Next, Phase, TaskView
 
 Update = dict[str, Any]
 
@@ -30,15 +29,6 @@ _STARTING, _PENDING = sushy.TaskState.STARTING, sushy.TaskState.PENDING
 _WAITS_FOR_BOOT = {UNKNOWN: (_PENDING,)}
 #: The first boot of these comes with the image, maybe before the BMC has read it; else 1.
 _MOST_BOOTS = {UNKNOWN: 2}
-
-
-class Next(Enum):
-    """What the caller has to do."""
-
-    WAIT = "wait"
-    REBOOT = "reboot"
-    DONE = "done"
-    FAIL = "fail"
 
 
 _Answer = tuple[Next, str]

@@ -27,8 +27,9 @@ from ironic_rs.drivers.decorators import (
 )
 from ironic_rs.drivers.redfish import raid_layout, raid_progress, raid_volumes
 from ironic_rs.drivers.redfish.driver_info import PROPERTIES, parse_driver_info
-from ironic_rs.drivers.redfish.raid_progress import CREATE, DELETE, STATE, Next, Outcome
+from ironic_rs.drivers.redfish.raid_progress import CREATE, DELETE, STATE, Outcome
 from ironic_rs.drivers.redfish.sessions import talk
+from ironic_rs.drivers.redfish.task_state import Next
 
 LOG = log.getLogger(__name__)
 

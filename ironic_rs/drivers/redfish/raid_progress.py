@@ -21,7 +21,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from enum import Enum
 from typing import Any
 
 import sushy.exceptions
@@ -34,7 +33,7 @@ from ironic_rs.drivers.redfish import raid_volumes, task_state
 from ironic_rs.drivers.redfish.raid_layout import Volume
 from ironic_rs.drivers.redfish.raid_volumes import Answer, Controller
 from ironic_rs.drivers.redfish.sessions import NodeBmc, talk
-from ironic_rs.drivers.redfish.task_state import Phase
+from ironic_rs.drivers.redfish.task_state import Next, Phase
 
 LOG = log.getLogger(__name__)
 
@@ -48,15 +47,6 @@ PROOF_LIMIT = 900
 
 Job = dict[str, Any]
 State = dict[str, Any]
-
-
-class Next(Enum):
-    """What the caller has to do."""
-
-    WAIT = "wait"
-    REBOOT = "reboot"
-    DONE = "done"
-    FAIL = "fail"
 
 
 @dataclass(frozen=True)

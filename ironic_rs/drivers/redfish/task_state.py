@@ -32,6 +32,15 @@ class Phase(Enum):
     GONE = "gone"
 
 
+class Next(Enum):
+    """What has to be done next by a step that follows tasks."""
+
+    WAIT = "wait"
+    REBOOT = "reboot"
+    DONE = "done"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True)
 class TaskView:
     """A task as it was just read; ``text`` is what the BMC says about it."""
