@@ -79,11 +79,17 @@ def destroy(connection: Connection, node_id: int, names: Sequence[str]) -> None:
     connection.execute(sa.delete(_settings).where(*mine))
 
 
+def _differs(stored: BIOSSetting, given: Mapping[str, Any]) -> bool:
+    # An empty list is stored for no list.
+    return any((getattr(stored, name) or None) != (given[name] or None) for name in given)
+
+
 @session.writes
 def sync(connection: Connection, node_id: int, settings: Iterable[Mapping[str, Any]]) -> Changes:
     """Make the stored settings those given, in one transaction.
 
-    A setting is unchanged when its value is; new ones are inserted and vanished
+    A setting is unchanged when all that is given of it is: what a registry says of an
+    attribute may become readable later, or go away.  New ones are inserted and vanished
     ones deleted with one statement each.
 
     :param settings: mappings of columns, ``name`` among them.
@@ -93,7 +99,7 @@ def sync(connection: Connection, node_id: int, settings: Iterable[Mapping[str, A
     created = [name for name in wanted if name not in present]
     deleted = [name for name in present if name not in wanted]
     both = [name for name in wanted if name in present]
-    updated = [name for name in both if wanted[name].get("value") != present[name].value]
+    updated = [name for name in both if _differs(present[name], wanted[name])]
     if deleted:
         connection.execute(
             sa.delete(_settings).where(

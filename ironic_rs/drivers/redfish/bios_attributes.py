@@ -76,7 +76,7 @@ def rows(node: models.Node, bmc: NodeBmc, bios: Bios) -> list[dict[str, Any]]:
 
 def _described(entry: AttributeListField) -> dict[str, Any]:
     return {
-        "attribute_type": entry.attribute_type,
+        "attribute_type": _text(entry.attribute_type),
         "allowable_values": _names(entry.allowable_values) or None,
         "lower_bound": _number(entry.lower_bound, _BIGINT - 1),
         "upper_bound": _number(entry.upper_bound, _BIGINT - 1),
@@ -99,11 +99,19 @@ def _names(values: Any) -> list[str]:
     return [str(name) for name in names if name is not None]
 
 
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) <= _NAME_LENGTH else None
+
+
 def _number(value: Any, limit: int) -> int | None:
-    """Return a bound, cut to what the column holds; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """Return a bound, also one in text, cut to what the column holds; None for others."""
+    try:
+        number = int(value) if isinstance(value, int | str) else None
+    except ValueError:
+        number = None
+    if number is None or isinstance(value, bool):
         return None
-    return max(-limit, min(value, limit))
+    return max(-limit, min(number, limit))
 
 
 def _registry(node: models.Node, bmc: NodeBmc, bios: Bios) -> Sequence[AttributeListField]:

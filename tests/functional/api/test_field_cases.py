@@ -202,6 +202,24 @@ def fill(api: Client, node: str) -> None:
     history.create({"uuid": str(uuid.uuid4()), "node_id": record.id, "event": "x"})
 
 
+# K13, 92: attributes of all types and names
+
+
+def test_bios_settings_of_any_kind_are_listed(api: Client) -> None:
+    node = nodes.get(enrol(api))
+    wide = {"attribute_type": "Integer", "lower_bound": -1, "upper_bound": 4294967295}
+    names = ["Sys.Prof~1/a", "Sys.Prof~1.json", "with space", "50%", "a#b?c", "Ünïcode"]
+    bios.create(node.id, [{"name": "wide", "value": None, **wide}])
+    bios.create(node.id, [{"name": name, "value": "x"} for name in names])
+    listed = api.get(f"{NODE}/bios?detail=true")
+    assert listed.status == 200
+    shown = {row["name"]: row for row in listed.body["bios"]}
+    assert set(shown) == {"wide", *names}
+    assert (shown["wide"]["upper_bound"], shown["wide"]["value"]) == (4294967295, None)
+    one = api.get(f"{NODE}/bios/Sys.Prof~1.json")
+    assert (one.status, list(one.body)) == (200, ["Sys.Prof~1.json"])
+
+
 def rows(node_id: int) -> dict[str, int]:
     counted = {}
     with session.reader() as connection:

@@ -150,6 +150,85 @@ def test_without_a_readable_registry_values_are_stored_alone(task, bios, bmc, fa
     assert (rows["Count"].value, rows["Count"].attribute_type) == ("1", None)
 
 
+#: What registries of real machines have been seen to say, or might.
+ODD_ENTRIES = [
+    {"AttributeName": "Boot", "Type": 7, "Value": ["Uefi", {"ValueName": 1}, None], "ReadOnly": 0},
+    {"AttributeName": "Count", "Type": "Integer", "LowerBound": "-1", "UpperBound": "4294967295"},
+    {"AttributeName": "Count", "Type": "Integer", "LowerBound": "-1", "UpperBound": "4294967295"},
+    {"AttributeName": "Turbo", "Type": "x" * 300, "Value": {}, "LowerBound": True},
+    {"AttributeName": "Tag", "Type": "String", "MinLength": "two", "MaxLength": 1.5},
+    {"AttributeName": "Serial", "Type": "String", "ValueExpression": "^[A-Z]+[0-9]*$"},
+    {"AttributeName": "Sys.Prof~1/a", "Type": None, "LowerBound": {}, "Value": "x"},
+    {"AttributeName": "NotShown"},
+]
+
+
+def test_an_odd_registry_does_not_keep_settings_from_being_stored(task, bios, bmc):
+    bmc.tree[f"{REGISTRY}/File"]["RegistryEntries"]["Attributes"] = ODD_ENTRIES
+    bmc.tree[BIOS]["Attributes"] |= {"List": [1, {"a": None}], "Long": "y" * 70000, "n" * 300: 1}
+    bios.cache_bios_settings(task)
+    rows = {row.name: row for row in db_bios.of_node(task.node.id)}
+    assert set(rows) == {*VALUES, "List", "Long"}
+    assert (rows["Count"].lower_bound, rows["Count"].upper_bound) == (-1, 4294967295)
+    assert rows["Boot"].allowable_values == ["1"]
+    assert rows["Turbo"].attribute_type is None
+    assert (rows["Tag"].min_length, rows["Tag"].max_length) == (None, None)
+    assert rows["Sys.Prof~1/a"].value is None
+    assert rows["List"].value == "[1, {'a': None}]"
+
+
+def test_a_registry_that_becomes_readable_is_stored_with_the_same_values(task, bios, bmc):
+    members = bmc.tree["/redfish/v1/Registries"]["Members"]
+    bmc.tree["/redfish/v1/Registries"]["Members"] = []
+    bios.cache_bios_settings(task)
+    bmc.tree["/redfish/v1/Registries"]["Members"] = members
+    bios.cache_bios_settings(task)
+    with pytest.raises(errors.InvalidParameterValue, match="Boot: 'Other' is none of Uefi, Legacy"):
+        apply(bios, task, Boot="Other")
+    # It is kept while it is not readable.
+    bmc.tree["/redfish/v1/Registries"]["Members"] = []
+    bios.cache_bios_settings(task)
+    rows = {row.name: row for row in db_bios.of_node(task.node.id)}
+    assert rows["Boot"].attribute_type == "Enumeration"
+
+
+def test_without_registry_the_bmc_decides_and_the_step_fails_at_once_with_its_words(
+    task, bios, bmc
+):
+    bmc.tree["/redfish/v1/Registries"]["Members"] = []
+    bios.cache_bios_settings(task)
+    refusal = "The value many of Count is not in the list of 1, 2"
+    bmc.script("PATCH", "/Settings", Answer(400, error(refusal)))
+    with pytest.raises(errors.RedfishError, match=refusal):
+        apply(bios, task, Count="many")
+    assert "redfish_bios_state" not in task.node.driver_internal_info
+    assert task.flows.calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sent"),
+    [
+        ("Count", "5", 5),
+        ("Count", "4294967295", 4294967295),
+        ("Count", -1, -1),
+        ("Turbo", "true", True),
+        ("Turbo", "FALSE", False),
+        ("Turbo", True, True),
+        ("Tag", 12, "12"),
+        ("Boot", "Legacy", "Legacy"),
+        ("Sys.Prof~1/a", "x", "x"),
+        ("Sys.Prof~1/a", None, None),
+        ("Count", None, None),
+    ],
+)
+def test_a_value_is_converted_by_the_type_of_its_attribute(task, bios, bmc, name, value, sent):
+    bmc.tree[BIOS]["Attributes"] |= {"Count": 3, "Turbo": "?", "Sys.Prof~1/a": "y"}
+    bios.cache_bios_settings(task)
+    apply(bios, task, **{name: value})
+    assert bmc.asked("PATCH")[0].body["Attributes"] == {name: sent}
+    assert type(bmc.asked("PATCH")[0].body["Attributes"][name]) is type(sent)
+
+
 def test_reading_settings_that_have_not_changed_costs_one_statement(task, bios):
     bios.cache_bios_settings(task)
     with session.count_statements() as seen:
