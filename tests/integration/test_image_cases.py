@@ -131,6 +131,8 @@ class Room:
         wait_until(lambda: self.cluster.node(uuid)["reservation"] is None, "the lock is free")
         self.cluster.send("PUT", f"{path}/maintenance", expect=202)
         self.cluster.send("DELETE", path, expect=204)
+        assert not (self.images / uuid).exists()
+        assert not (self.served / uuid).is_symlink()
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import models, nodes
 from ironic_rs.db import traits as _traits
 from ironic_rs.domain import errors, states
+from ironic_rs.drivers import leftovers
 from ironic_rs.drivers.base import INTERFACE_TYPES
 from ironic_rs.rpc.registry import rpc_method
 
@@ -116,8 +117,11 @@ class NodesEndpoint(Endpoint):
                     raise
                 except Exception as exc:
                     LOG.error("Node %s: its console was not stopped: %s", node.uuid, exc)
+            ports = task.ports
             task.check_lock()
             nodes.destroy(node.id, fence=self.conductor.host)
+            task.ports = ports
+            leftovers.remove(task)
             task.forget()
             LOG.info("Node %s was deleted", node.uuid)
 
