@@ -77,7 +77,7 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("room")
     with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(running(Sandbox(folder, 10)))
+        sandbox = stack.enter_context(running(Sandbox(folder, 11)))
         sandbox.start()
         options = sandbox.options()
         options["conductor"]["rescue_kernel"] = options["conductor"]["deploy_kernel"]
@@ -252,6 +252,29 @@ def test_a_config_drive_that_can_not_be_fetched_fails_the_deployment(room: Room)
     cluster.provision(uuid, "active", configdrive={"user_data": "#!/bin/sh"})
     assert room.wait(uuid, "active", "deploy failed")["last_error"] is None
     assert room.machine(name)["configdrive"]["size"] > 0
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_that_must_stay_on_is_deployed_by_a_ramdisk_that_is_locked_down(
+    room: Room,
+) -> None:
+    uuid, name = room.enroll(
+        automated_clean=False, deploy_interface="direct", disable_power_off=True
+    )
+    cluster = room.cluster
+    cluster.provision(uuid, "provide")
+    room.wait(uuid, "available", "clean failed")
+
+    # A ramdisk that is busy is asked again at its next heartbeats.
+    room.sandbox.faults(name, agent_status=409, agent_times=3)
+    cluster.provision(uuid, "active")
+    room.wait(uuid, "active", "deploy failed")
+    wait_until(lambda: room.machine(name)["software"] == "instance", "the instance runs", 60)
+    counts = room.sandbox.get(f"/machines/{name}/counters")["counts"]
+    assert {key for key in counts if key.startswith("bmc.reset")} == {
+        "bmc.reset.On",
+        "bmc.reset.ForceRestart",
+    }
 
 
 @pytest.mark.timeout(300)

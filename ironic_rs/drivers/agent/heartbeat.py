@@ -63,6 +63,17 @@ def _is_allowed(task: Task) -> bool:
         return False
 
 
+def _list_steps(task: Task, kind: StepKind) -> None:
+    """Fetch the steps of the ramdisk.
+
+    :raises AgentInProgress: not now.
+    """
+    if not inband.refresh(task, kind):
+        raise errors.AgentInProgress(
+            node=task.node.uuid, command=f"get_{kind.name}_steps", error="it is busy"
+        )
+
+
 class HeartbeatMixin:
     """Heartbeats for deploy interfaces whose ramdisk is the agent."""
 
@@ -132,13 +143,15 @@ class HeartbeatMixin:
 
     def _dispatch(self, task: Task, wait: _Wait) -> None:
         uuid = task.node.uuid
+        touch = True
         try:
             acted = self._finish_rescue(task) if wait.kind is None else self._act(task, wait.kind)
         except errors.LockLost:
             raise
         except errors.AgentInProgress as exc:
             LOG.info("Node %s: nothing to do at this heartbeat: %s", uuid, exc)
-            acted = False
+            # One that is busy for ever must not be waited for longer than a silent one.
+            acted = touch = False
         except Exception as exc:
             text = f"Node {uuid}: the heartbeat during {wait.label} failed: {exc}"
             expected = isinstance(exc, errors.IronicError)
@@ -148,7 +161,7 @@ class HeartbeatMixin:
                 task.flows.fail(wait.flow, text, collect_logs=wait.kind is steps.DEPLOY)
             return
         if not acted:
-            task.save_and_release(touch=True)
+            task.save_and_release(touch=touch)
 
     @staticmethod
     def _finish_rescue(task: Task) -> bool:
@@ -161,12 +174,11 @@ class HeartbeatMixin:
         node = task.node
         info = node.driver_internal_info
         if kind is steps.DEPLOY:
-            if kind.cached_key not in info and not inband.refresh(task, kind):
-                return False
+            if kind.cached_key not in info:
+                _list_steps(task, kind)
         elif not getattr(node, kind.field):
             # The first heartbeat: only now it is known what the ramdisk can do.
-            if not inband.refresh(task, kind):
-                return False
+            _list_steps(task, kind)
             task.flows.start(kind.name)
             return True
         if info.get(kind.polling_flag):

@@ -100,7 +100,7 @@ def get_device(task: Task, target: BmcTarget) -> dict[str, Any]:
     info = task.node.driver_internal_info
     if target.force_boot_device and KEPT in info and info.get(NEXT_IS_PERSISTENT) is not False:
         return {"boot_device": info[KEPT], "persistent": True}
-    answer = operate(task.node, "reading the boot device", _read_flags)
+    answer = operate(task.node, "reading the boot device", _read_flags, reading=True)
     # version, parameter, flags, device, ...
     if len(answer) < 4 or answer[1] & _VALID or not answer[2] & _VALID:
         return {"boot_device": None, "persistent": False}

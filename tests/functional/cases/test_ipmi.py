@@ -301,6 +301,44 @@ def installed(name: str) -> str:
     return str(found)
 
 
+@pytest.mark.parametrize(
+    ("method", "body", "words"),
+    [
+        ("bmc_reset", {}, ["0x06", "0x03"]),
+        ("bmc_reset", {"warm": "false"}, ["0x06", "0x02"]),
+        ("send_raw", {"raw_bytes": "0x2c 1 0xff"}, ["0x2c", "0x01", "0xff"]),
+    ],
+)
+def test_56_vendor_methods_are_called_by_who_may(
+    room: Room, method: str, body: dict[str, Any], words: list[str]
+) -> None:
+    uuid = room.node()
+    path = f"/v1/nodes/{uuid}/vendor_passthru/{method}"
+    for verb in ("GET", "PUT", "DELETE"):
+        assert room.api.request(verb, path, body).status == 400
+    assert room.api.post(path, body).status == 202
+    room.settled(uuid)
+    assert room.program.runs[-1]["args"][-len(words) - 1 :] == ["raw", *words]
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "word"),
+    [
+        ("send_raw", {}, "raw_bytes"),
+        ("send_raw", {"raw_bytes": "0x00"}, "raw_bytes"),
+        ("send_raw", {"raw_bytes": "0x00 0x01; reboot"}, "raw_bytes"),
+        ("bmc_reset", {"warm": "perhaps"}, "warm"),
+        ("fly", {}, "fly"),
+    ],
+)
+def test_56_vendor_methods_refuse_nonsense_at_once(
+    room: Room, method: str, body: dict[str, Any], word: str
+) -> None:
+    answer = room.api.post(f"/v1/nodes/{room.node()}/vendor_passthru/{method}", body)
+    assert (answer.status, word in answer.fault["faultstring"]) == (400, True)
+    assert room.program.runs == []
+
+
 @pytest.fixture
 def with_socat(room: Room) -> Iterator[Room]:
     """The real socat, on the path."""
