@@ -24,6 +24,8 @@ from tests.harness.crash.flows import NODE
 LIMIT = 60.0
 #: Passes of all periodics after which a node that still changes never comes to rest.
 _PASSES = 12
+#: Refusals of a locked node after which its lock is one that nobody gives back.
+_REFUSALS = 10
 
 _STEPS = {
     "clean": ("wipe_two", "wipe_slowly", "wipe_one"),
@@ -98,8 +100,18 @@ class Site:
     # What flows ask for
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> None:
-        """Call an RPC method for the node, and wait for its worker."""
-        getattr(self.client, method)(self.context, self.node(), *args, **kwargs)
+        """Call an RPC method for the node, and wait for its worker.
+
+        A ramdisk may be telling that it is there: like any client, this one asks again.
+        """
+        for left in reversed(range(_REFUSALS)):
+            try:
+                getattr(self.client, method)(self.context, self.node(), *args, **kwargs)
+                break
+            except errors.NodeLocked:
+                if not left:
+                    raise
+                self.settle()
         self.settle()
 
     def steps(self, kind: str) -> list[dict[str, str]]:
