@@ -267,14 +267,14 @@ def test_raid_volumes_are_created_and_deleted_on_all_controllers(room: Room) -> 
     made = room.sandbox.get(f"/machines/{name}")["raid_volumes"]
     assert {volume["name"]: volume["disks"] for volume in made}["data"] == [0, 1, 3]
 
-    # Leftovers on both, and a new target, in one cleaning.
-    room.raid(uuid, {"raid_level": "6+0", "size_gb": 10}, expect=204)
+    # Leftovers on both controllers, and a new target, in one cleaning.
+    room.raid(uuid, {"raid_level": "1+0", "size_gb": 150, "disk_type": "ssd"})
     node = room.clean(uuid, DELETE, CREATE)
-    assert node["provision_state"] == "clean failed"
-    assert "does not fit node" in node["last_error"]
-    assert volumes(node) == []
+    assert node["provision_state"] == "manageable", node["last_error"]
+    ((_controller, _name, level, size, _root),) = volumes(node)
+    assert (level, size) == ("1+0", 150)
     assert room.counts(name, "bmc.raid.delete") == 2
-    assert room.counts(name, "bmc.raid.create") == 2
+    assert room.counts(name, "bmc.raid.create") == 3
 
 
 def test_raid_goes_with_deployment_and_service(room: Room) -> None:

@@ -96,7 +96,9 @@ def advance(task: Task) -> Outcome:
     except _Failed as exc:
         return Outcome(Next.FAIL, text=str(exc))
     task.save()
-    if any(job["on_reset"] and not job.get("rebooted") for job in state["jobs"]):
+    rebooted = [bool(job.get("rebooted")) for job in state["jobs"] if job["on_reset"]]
+    # A boot that works on volumes is not broken off for further ones.
+    if rebooted and not any(rebooted):
         return Outcome(Next.REBOOT, moved)
     return Outcome(Next.DONE if over else Next.WAIT, moved)
 

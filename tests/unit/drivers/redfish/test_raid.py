@@ -112,9 +112,12 @@ class Array:
         """Paths of the tasks that have not ended."""
         return [path for path, _do in self._later]
 
-    def ends(self, state: str = "Completed", text: str = "", *, gone: bool = False) -> None:
-        """End all tasks: with success and what they were to do, or as told."""
-        later, self._later = self._later, []
+    def ends(
+        self, state: str = "Completed", text: str = "", *, gone: bool = False, first: bool = False
+    ) -> None:
+        """End all tasks, or the first: with success and what they were to do, or as told."""
+        count = 1 if first else len(self._later)
+        later, self._later = self._later[:count], self._later[count:]
         for path, do in later:
             if state == "Completed":
                 do()
@@ -441,6 +444,22 @@ def test_all_raid_volumes_of_all_controllers_are_deleted(task, array, delete, po
     assert poll() == ["resume"]
     assert array.ids() == sorted([raw, none])
     assert shown(task) == []
+
+
+def test_a_boot_that_works_on_volumes_is_not_broken_off(array, delete, poll):
+    array.add("R1", ("OnReset",))
+    array.add("R2", ("OnReset",))
+    for controller in ("R1", "R1", "R2"):
+        array.volume(controller)
+    delete()
+    # The first controller is done, and has more to do; the second is still at it.
+    array.ends(first=True)
+    assert poll() == ["touch"]
+    assert len(array.asked) == 3
+    array.ends(first=True)
+    assert poll() == [states.REBOOT, "touch"]
+    array.ends()
+    assert poll() == ["resume"]
 
 
 def test_nothing_to_delete_is_done_at_once(task, array, delete):
