@@ -197,6 +197,34 @@ def test_no_file_knows_the_machine_that_it_was_written_on():
     assert bad == []
 
 
+def test_vendors_are_known_by_the_table_of_quirks_alone():
+    """A condition on a vendor belongs where all of them are seen side by side."""
+    vendors = re.compile(
+        r"\b(american megatrends|asrock\w*|cisco|dell|fujitsu|gigabyte|hewlett\W\w+|hpe|huawei|"
+        r"idrac\d*|ilo\d*|inspur|irmc|lenovo|nvidia|quanta|super ?micro|wiwynn|xclarity)\b",
+        re.IGNORECASE,
+    )
+    names = re.compile(r"idrac-redfish[\w-]*")
+    drivers = PACKAGE / "drivers"
+    theirs = {
+        drivers / "quirks.py",
+        # Numbers of manufacturers and their names, without conditions.
+        drivers / "ipmi" / "manufacturer.py",
+        drivers / "hardware" / "idrac.py",
+        *(drivers / "idrac").glob("*.py"),
+        # A machine of one of them.
+        *(PACKAGE / "sandbox" / "redfish").glob("*.py"),
+    }
+    bad = [
+        f"{module.relative_to(ROOT)}:{number}: {line.strip()}"
+        for module in MODULES
+        if module not in theirs
+        for number, line in enumerate(module.read_text().splitlines(), 1)
+        if vendors.search(names.sub("", line))
+    ]
+    assert bad == []
+
+
 def test_the_migrations_directory_is_no_package_and_goes_into_the_wheel():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     assert build["targets"]["wheel"]["force-include"] == {"alembic": "ironic_rs/alembic"}

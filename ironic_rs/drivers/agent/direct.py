@@ -12,10 +12,12 @@ from oslo_log import log
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import bootmode, errors, steps
+from ironic_rs.drivers import quirks
 from ironic_rs.drivers.agent import client, image, inband, partition
 from ironic_rs.drivers.agent.client import AgentClient
 from ironic_rs.drivers.agent.custom import CustomAgentDeploy
 from ironic_rs.drivers.decorators import deploy_step, require_exclusive_lock
+from ironic_rs.drivers.quirks import Quirk
 from ironic_rs.images import configdrive
 
 if TYPE_CHECKING:
@@ -123,8 +125,7 @@ class DirectDeploy(CustomAgentDeploy):
     def _boot_from_disk(task: Task) -> None:
         node = task.node
         uefi = bootmode.effective(node) == bootmode.UEFI
-        vendor = str(node.properties.get("vendor", "")).lower()
-        if uefi and vendor == "lenovo":
+        if uefi and quirks.stored(Quirk.LOSES_BOOT_ENTRY, node):
             # Setting the device would remove the entry that the boot loader made.
             return
         persistent = node.driver_info.get("force_persistent_boot_device") != "Never"

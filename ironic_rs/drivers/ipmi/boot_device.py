@@ -11,17 +11,19 @@ from oslo_log import log
 
 from ironic_rs.db import models
 from ironic_rs.domain import bootmode, errors
+from ironic_rs.drivers import quirks
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.ipmi.bmc import Link, operate
 from ironic_rs.drivers.ipmi.driver_info import BmcTarget
 from ironic_rs.drivers.ipmi.errors import BmcError
+from ironic_rs.drivers.quirks import Quirk
 
 LOG = log.getLogger(__name__)
 
 DEVICES = {"pxe": 0x04, "disk": 0x08, "cdrom": 0x14, "bios": 0x18, "safe": 0x0C}
-#: What Supermicro calls the disk of a machine in UEFI mode.
-_SUPERMICRO_UEFI_DISK = 0x24
-_NAMES = {code: name for name, code in DEVICES.items()} | {_SUPERMICRO_UEFI_DISK: "disk"}
+#: What some BMCs call the disk of a machine in UEFI mode.
+_OWN_UEFI_DISK = 0x24
+_NAMES = {code: name for name, code in DEVICES.items()} | {_OWN_UEFI_DISK: "disk"}
 
 _CHASSIS = 0x00
 _SET_OPTION = 0x08
@@ -48,9 +50,8 @@ def _code(node: models.Node, device: str, uefi: bool) -> int:
         raise errors.InvalidParameterValue(
             f"Node {node.uuid}: unknown boot device '{device}'; known are {', '.join(DEVICES)}."
         )
-    vendor = str(node.properties.get("vendor") or "").lower()
-    if device == "disk" and uefi and vendor == "supermicro":
-        return _SUPERMICRO_UEFI_DISK
+    if device == "disk" and uefi and quirks.stored(Quirk.OWN_UEFI_DISK, node):
+        return _OWN_UEFI_DISK
     return DEVICES[device]
 
 

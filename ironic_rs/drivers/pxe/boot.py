@@ -13,7 +13,7 @@ from oslo_log import log
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import bootmode, capabilities, errors, ramdisk, states
-from ironic_rs.drivers import boot_mode
+from ironic_rs.drivers import boot_mode, quirks
 from ironic_rs.drivers.base import BootInterface, Properties
 from ironic_rs.drivers.contract import Task
 from ironic_rs.drivers.decorators import NodePeriodic, require_exclusive_lock
@@ -29,6 +29,7 @@ from ironic_rs.drivers.pxe import (
     volumes,
 )
 from ironic_rs.drivers.pxe.flavour import GRUB, Flavour
+from ironic_rs.drivers.quirks import Quirk
 
 LOG = log.getLogger(__name__)
 
@@ -275,13 +276,13 @@ def _check_web_server(node_uuid: str, interface: str) -> None:
 def _keeps_own_order(task: Task) -> bool:
     """Tell whether the boot device of a fresh instance is left as it is.
 
-    Lenovo machines in UEFI mode lose the entry of the installed system when the disk is
+    Some machines in UEFI mode lose the entry of the installed system when the disk is
     set as boot device.
     """
     node = task.node
     return (
         node.provision_state == states.DEPLOYING
-        and str(node.properties.get("vendor") or "").lower() == "lenovo"
+        and quirks.stored(Quirk.LOSES_BOOT_ENTRY, node)
         and bootmode.effective(node) == bootmode.UEFI
     )
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
-import ironic_rs.drivers.redfish as package
+from ironic_rs.drivers import quirks as table
+from ironic_rs.drivers.quirks import Quirk, Row
 from ironic_rs.drivers.redfish import quirks
-from ironic_rs.drivers.redfish.quirks import Quirk, Row
 from ironic_rs.drivers.redfish.sessions import talk
 from tests.harness.bmc import MANAGER, ROOT
 
@@ -27,7 +24,12 @@ def found(task) -> set[Quirk]:
         ("ASRockRack", "1.0", {Quirk.WHOLE_BOOT_OBJECT}),
         ("redfish_compatible", "1.0", {Quirk.WHOLE_BOOT_OBJECT}),
         ("Super Micro Computer", "1.0", set()),
-        ("Supermicro", "1.0", {Quirk.ENABLED_WITH_TARGET, Quirk.DEVICE_CHANGES_MODE}),
+        (
+            "Supermicro",
+            "1.0",
+            {Quirk.ENABLED_WITH_TARGET, Quirk.DEVICE_CHANGES_MODE, Quirk.OWN_UEFI_DISK},
+        ),
+        ("Lenovo", "1.0", {Quirk.LOSES_BOOT_ENTRY}),
         ("Dell Inc.", "7.10.30", {Quirk.SERIAL_IS_SKU}),
         ("Dell Inc.", "6", {Quirk.SERIAL_IS_SKU}),
         ("Dell Inc.", "5.00.00", {Quirk.SERIAL_IS_SKU, Quirk.OWN_MEDIA_BOOT}),
@@ -51,7 +53,7 @@ def test_machines_are_known_by_vendor_and_firmware(bmc, task, vendor, firmware, 
 
 def test_machines_are_known_by_product(bmc, task, monkeypatch):
     row = Row(frozenset({Quirk.SERIAL_IS_SKU}), vendor="contoso", product="^blade [12]$")
-    monkeypatch.setattr(quirks, "_COMPILED", ((row.quirks, tuple(quirks._patterns(row))),))
+    monkeypatch.setattr(table, "_COMPILED", table.compiled([row]))
     bmc.tree[ROOT]["Product"] = "Blade 2"
     assert found(task) == {Quirk.SERIAL_IS_SKU}
 
@@ -82,19 +84,14 @@ def test_what_the_node_knows_of_its_machine_costs_no_request(bmc, task):
 
 
 def test_every_quirk_has_a_row():
-    assert {quirk for row in quirks.TABLE for quirk in row.quirks} == set(Quirk)
+    assert {quirk for row in table.TABLE for quirk in row.quirks} == set(Quirk)
 
 
-def test_no_other_module_asks_for_a_vendor():
-    vendors = "dell|hpe?|supermicro|lenovo|ami|huawei|cisco"
-    compared = re.compile(
-        rf"""["'][^"']*\b({vendors})\b.*( in | == )|( in | == )["']({vendors})\b""", re.I
-    )
-    folder = Path(package.__file__).parent
-    asking = {
-        path.name
-        for path in folder.glob("*.py")
-        for line in path.read_text().splitlines()
-        if compared.search(line)
-    }
-    assert asking <= {"quirks.py"}
+def test_where_no_bmc_is_asked_the_vendor_of_the_node_counts(bmc, task):
+    assert not table.stored(Quirk.LOSES_BOOT_ENTRY, task.node)
+    task.node.properties["vendor"] = "LENOVO"
+    assert table.stored(Quirk.LOSES_BOOT_ENTRY, task.node)
+    task.node.properties["vendor"] = "Dell Inc."
+    # Its row asks for a model, which is not known.
+    assert not table.stored(Quirk.FIRST_MEDIA_SLOT, task.node)
+    assert bmc.requests == []
