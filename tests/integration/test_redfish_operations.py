@@ -351,6 +351,7 @@ def test_a_raid_target_that_does_not_fit_the_machine_says_what_the_machine_has(
 OPERATIONS = {
     "bios": (COUNTER, 0),
     "firmware": (firmware(("bios", "bios-2.0.bin")), 1),
+    "images": (images({"url": "http://127.0.0.1/bios-2.0.bin", "checksum": "0" * 64}), 1),
     "raid": (CREATE, 1),
 }
 
@@ -379,7 +380,7 @@ def test_an_operation_survives_the_death_of_the_conductor(room: Room, operation:
     assert room.counts(name, "machine.boots") == before + boots + 1
     if operation == "bios":
         assert room.setting(uuid, "SandboxCounter")["value"] == "7"
-    elif operation == "firmware":
+    elif operation in ("firmware", "images"):
         assert room.versions(uuid)["bios"] == "2.0"
     else:
         assert volumes(node) == [("RAID.2", "system", "1", 50, True)]
