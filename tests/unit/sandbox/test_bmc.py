@@ -229,3 +229,27 @@ def test_a_malformed_change_is_400(sandbox, system, raw, body):
     token = system._conn._session.headers["X-Auth-Token"]
     raw.request("PATCH", bmc.spec.system_path, body, {"X-Auth-Token": token})
     assert raw.getresponse().status == 400
+
+
+@pytest.mark.parametrize(("end", "version"), [("gone", "2.0"), ("lost", "1.0.0")])
+def test_an_update_reads_its_image_and_shows_scripted_states(
+    sandbox, connect, system, end, version
+):
+    sandbox.machine.faults.update({"update-states": f"New Running Pending {end}"})
+    root = connect()
+    # What is in an image does not matter: the service root will do.
+    url = f"{sandbox.machine.bmc_url}/redfish/v1/?x=/bios-2.0.bin"
+    uri = root.get_update_service().simple_update(url).task_monitor_uri
+    update = sandbox.machine.firmware.tasks[-1]
+    sandbox.wait(lambda: update["sha256"], "the image is read")
+    states = [
+        json.loads(root._conn.get(uri).content)["TaskState"]
+        for _look in ("first", "second", "third")
+    ]
+    assert states == ["New", "Running", "Pending"]
+    for _look in ("first", "second"):
+        with pytest.raises(exceptions.ResourceNotFoundError):
+            root.get_task_monitor(uri)
+    system.refresh()
+    assert system.bios_version == version
+    sandbox.machine.firmware.versions["bios"] = "1.0.0"
