@@ -77,6 +77,12 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", type=float, default=default[name.replace("-", "_")], help=text
         )
+    parser.add_argument(
+        "--bmc-tls", action="store_true", help="BMCs speak HTTPS with self-signed certificates"
+    )
+    parser.add_argument(
+        "--bmc-ipv6", action="store_true", help="BMCs listen on ::1, at ports from --bmc-port on"
+    )
     parser.add_argument("--control-port", type=int, default=6390, help="control and metrics")
     parser.add_argument("--files", type=Path, help="serve this directory by HTTP")
     parser.add_argument("--files-port", type=int, default=6391)
@@ -123,6 +129,8 @@ def _serve(options: argparse.Namespace) -> int:
         machines=options.machines,
         network=options.network,
         bmc_port=options.bmc_port,
+        bmc_tls=options.bmc_tls,
+        bmc_ipv6=options.bmc_ipv6,
         agent_port=options.agent_port,
         username=options.username,
         password=options.password,

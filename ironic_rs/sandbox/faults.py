@@ -9,6 +9,9 @@ from typing import Any
 
 from ironic_rs.sandbox.settings import MachineSpec, SettingsError
 
+#: Values of bmc_etags.
+ETAGS = ("", "strict", "outdated")
+
 
 def _fault(default: Any, text: str) -> Any:
     return field(default=default, metadata={"help": text})
@@ -25,12 +28,37 @@ class Faults:
         "", "MessageId beside bmc-status, for example ActionParameterValueConflict"
     )
     bmc_drop: bool = _fault(False, "the BMC closes the connection instead of answering")
-    bmc_only: str = _fault(
-        "", "regular expression on 'METHOD /path': delay, status and drop hit only these"
+    bmc_reset: bool = _fault(False, "the BMC breaks the connection off (TCP reset)")
+    bmc_body: str = _fault("", "the BMC answers with this text in place of JSON")
+    bmc_endless: bool = _fault(False, "the BMC begins an answer that never ends")
+    bmc_omit: str = _fault(
+        "", "properties that the BMC leaves out, with spaces between: 'Boot Status/Health'"
     )
-    bmc_times: int | None = _fault(None, "status and drop hit so many requests, then end")
+    bmc_null: str = _fault("", "properties that the BMC shows as null, as bmc-omit")
+    bmc_page: int = _fault(0, "collections come in pages of so many members")
+    bmc_systems: int = _fault(0, "the BMC has so many systems more, switched off")
+    bmc_etags: str = _fault(
+        "",
+        "strict: changes need the current ETag in If-Match; outdated: the first with it is "
+        "refused (412) all the same, as if the resource had changed meanwhile",
+    )
+    bmc_only: str = _fault(
+        "", "regular expression on 'METHOD /path': the faults above hit only these requests"
+    )
+    bmc_times: int | None = _fault(
+        None, "status, drop, reset, body and endless hit so many requests, then end"
+    )
     power_stuck: bool = _fault(False, "power requests are accepted, but nothing switches")
-    power_lie: str = _fault("", "the BMC always reports this power state (On, Off)")
+    power_lie: str = _fault(
+        "", "the BMC always reports this power state; several, with spaces, in turn: 'On Off null'"
+    )
+    boot_forgets: bool = _fault(False, "boot settings are accepted and not kept")
+    media_slots: str = _fault(
+        "",
+        "slots for virtual media, with spaces between: types joined by '+', '-' for none, "
+        "'null', and '!' at the end for a slot without actions: 'CD! - USBStick CD+DVD'",
+    )
+    media_lost: bool = _fault(False, "media are accepted and never inserted")
     bios_complaint: str = _fault("", "boots apply no BIOS settings; the BMC gives this reason")
     update_complaint: str = _fault("", "firmware updates end in an exception; the BMC gives this")
     update_states: str = _fault(
@@ -72,8 +100,15 @@ class Faults:
             setattr(self, name, value)
 
     def take_bmc_hit(self, method: str, path: str) -> bool:
-        """Whether status or drop apply to this request; counts ``bmc_times`` down."""
-        if not (self.bmc_status or self.bmc_drop) or not self.concerns(method, path):
+        """Whether this request gets no regular answer; counts ``bmc_times`` down."""
+        broken = (
+            self.bmc_status,
+            self.bmc_drop,
+            self.bmc_reset,
+            self.bmc_body,
+            self.bmc_endless,
+        )
+        if not any(broken) or not self.concerns(method, path):
             return False
         if self.bmc_times is not None:
             if self.bmc_times <= 0:
@@ -151,6 +186,8 @@ def _to_text(name: str, value: Any) -> str:
         raise TypeError("a text is needed")
     if name == "bmc_only":
         re.compile(value)
+    if name == "bmc_etags" and value not in ETAGS:
+        raise ValueError(f"use one of {', '.join(filter(None, ETAGS))}")
     return value
 
 

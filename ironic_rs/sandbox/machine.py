@@ -73,7 +73,9 @@ class VirtualMedium:
     """One virtual media device of the BMC."""
 
     device: str
-    media_types: tuple[str, ...]
+    media_types: tuple[str, ...] | None
+    #: The BMC offers to insert and to eject.
+    usable: bool = True
     image: str = ""
     inserted: bool = False
     write_protected: bool = True
@@ -162,9 +164,15 @@ class Machine:
             "Removable": VirtualMedium("Removable", ("Floppy", "USBStick")),
         }
         self.indicator = "Off"
+        #: Power states of systems beside this one: redfish/others.py.
+        self.other_systems: dict[str, str] = {}
+        self._lies = 0
+        self._odd_slots: tuple[str, dict[str, VirtualMedium]] = ("", {})
         self.subscriptions: dict[str, dict[str, Any]] = {}
         self.subscribed = 0
         self.bmc_url = ""
+        #: With ``bmc_tls``: whom a client of the BMC has to trust.
+        self.bmc_certificate = self.folder / "bmc.pem"
         self.configdrive_path = self.folder / "configdrive.iso"
         self.configdrive: dict[str, Any] | None = None
         self.rescue_hash: str | None = None
@@ -375,10 +383,10 @@ class Machine:
         :returns: the reason why it does not boot.
         """
         if device in CD_TARGETS:
-            medium = self.virtual_media["Cd"]
-            if not medium.inserted:
-                return "no medium inserted"
-            return await self._boot_iso(medium.image)
+            for medium in self.media_slots().values():
+                if medium.inserted and {"CD", "DVD"} & set(medium.media_types or ()):
+                    return await self._boot_iso(medium.image)
+            return "no medium inserted"
         if device == "UefiHttp":
             if not self.boot.http_uri:
                 return "no HttpBootUri set"
@@ -441,9 +449,23 @@ class Machine:
 
     # -- views ----------------------------------------------------------------------
 
-    def reported_power(self) -> str:
+    def reported_power(self) -> str | None:
         """PowerState that the BMC shows."""
-        return self.faults.power_lie or self.power
+        lies = self.faults.power_lie.split()
+        if not lies:
+            return self.power
+        self._lies += 1
+        lie = lies[(self._lies - 1) % len(lies)]
+        return None if lie == "null" else lie
+
+    def media_slots(self) -> dict[str, VirtualMedium]:
+        """Virtual media devices by name, as the BMC has them now."""
+        text = self.faults.media_slots
+        if not text:
+            return self.virtual_media
+        if text != self._odd_slots[0]:
+            self._odd_slots = (text, _slots(text))
+        return self._odd_slots[1]
 
     def to_json(self) -> dict[str, Any]:
         """State for the control endpoint."""
@@ -458,6 +480,7 @@ class Machine:
                 "system_id": self.spec.system_path,
                 "username": self.settings.username,
                 "password": self.settings.password,
+                "certificate": str(self.bmc_certificate) if self.settings.bmc_tls else None,
             },
             "power": self.power,
             "software": self.software,
@@ -470,7 +493,7 @@ class Machine:
             },
             "media": {
                 name: {"inserted": medium.inserted, "image": medium.image}
-                for name, medium in self.virtual_media.items()
+                for name, medium in self.media_slots().items()
             },
             "agent": self.agent.to_json() if self.agent else None,
             "image": (
@@ -493,3 +516,16 @@ async def _cancel(task: asyncio.Task[None] | None) -> None:
     if task is not None and not task.done():
         task.cancel()
         await asyncio.wait([task])
+
+
+def _slots(text: str) -> dict[str, VirtualMedium]:
+    """Make the slots of the fault ``media_slots``."""
+    made = {}
+    for number, word in enumerate(text.split(), 1):
+        types = word.removesuffix("!")
+        known: tuple[str, ...] | None = tuple(types.split("+"))
+        if types in ("-", "null"):
+            known = () if types == "-" else None
+        name = f"Slot{number}"
+        made[name] = VirtualMedium(name, known, usable=not word.endswith("!"))
+    return made

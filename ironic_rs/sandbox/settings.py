@@ -32,6 +32,7 @@ class MachineSpec:
     uuid: str
     macs: tuple[str, ...]
     address: str
+    bmc_address: str
     bmc_port: int
     agent_port: int
 
@@ -47,6 +48,8 @@ class Settings:
     :param directory: the only place where the sandbox writes.
     :param network: loopback network that the addresses are taken from.
     :param bmc_port: 0 means a free port for each machine.
+    :param bmc_tls: BMCs speak HTTPS, each with a self-signed certificate.
+    :param bmc_ipv6: BMCs listen on ``::1``, at ports that are counted up.
     :param agent_port: 0 means a free port at each start of an agent.
     :param boot_delay: from power on to the first attempt to boot.
     :param power_delay: from an accepted power request to the new state.
@@ -62,6 +65,8 @@ class Settings:
     machines: int = 8
     network: str = "127.77.0.0/16"
     bmc_port: int = 8000
+    bmc_tls: bool = False
+    bmc_ipv6: bool = False
     agent_port: int = 9999
     username: str = "admin"
     password: str = "password"
@@ -108,7 +113,8 @@ class Settings:
             uuid=str(uuid.uuid5(_NAMESPACE, f"machine {number}")),
             macs=tuple(_mac(number, nic) for nic in range(self.nics)),
             address=str(self.addresses[offset]),
-            bmc_port=self.bmc_port + row if self.bmc_port else 0,
+            bmc_address="::1" if self.bmc_ipv6 else str(self.addresses[offset]),
+            bmc_port=self.bmc_port + (index if self.bmc_ipv6 else row) if self.bmc_port else 0,
             agent_port=self.agent_port + row if self.agent_port else 0,
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine, VirtualMedium
-from ironic_rs.sandbox.redfish import bios, dell, events, storage, update
+from ironic_rs.sandbox.redfish import bios, dell, events, others, storage, update
 from ironic_rs.sandbox.redfish.refusal import Refused
 
 Body = Mapping[str, Any]
@@ -69,6 +69,8 @@ def _patch_system(machine: Machine, body: Body) -> None:
         raise Refused(
             400, f"BootOrder has to name {', '.join(machine.boot_order)}", "PropertyValueNotInList"
         )
+    if machine.faults.boot_forgets:
+        return
     machine.boot_order = list(order)
     new.enabled, new.target, new.mode = enabled, target, mode
     if "HttpBootUri" in boot:
@@ -83,6 +85,8 @@ def _insert(medium: VirtualMedium) -> Handler:
         if medium.inserted:
             raise Refused(409, f"{medium.device} has a medium already", "ResourceInUse")
         machine.counters.add("bmc.insert")
+        if machine.faults.media_lost:
+            return
         medium.image = image
         medium.inserted = bool(body.get("Inserted", True))
         medium.write_protected = bool(body.get("WriteProtected", True))
@@ -152,7 +156,7 @@ def find(machine: Machine, method: str, path: str) -> Handler | None:
     handler = HANDLERS.get((method, key))
     if handler is not None:
         return handler
-    change = storage.change(machine, method, key)
+    change = storage.change(machine, method, key) or others.change(machine, method, key)
     if change is not None:
         return change
     head, _, tail = key.rpartition("/")
@@ -161,7 +165,7 @@ def find(machine: Machine, method: str, path: str) -> Handler | None:
     match = _MEDIA_ACTION.fullmatch(key)
     if method != "POST" or match is None:
         return None
-    medium = machine.virtual_media.get(match["device"])
-    if medium is None:
+    medium = machine.media_slots().get(match["device"])
+    if medium is None or not medium.usable:
         return None
     return _insert(medium) if match["action"] == "InsertMedia" else _eject(medium)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ironic_rs.sandbox.machine import BOOT_TARGETS, RESET_TYPES, Machine
-from ironic_rs.sandbox.redfish import bios, dell, events, storage, update
+from ironic_rs.sandbox.redfish import bios, dell, events, others, storage, update
 from ironic_rs.sandbox.redfish.forms import OK, ROOT, Document, collection, link, resource
 
 MANAGER = f"{ROOT}/Managers/BMC"
@@ -278,14 +278,15 @@ def _secure_boot(machine: Machine) -> Document:
 
 
 def _virtual_medium(machine: Machine, parent: str, device: str) -> Document:
-    medium, path = machine.virtual_media[device], f"{parent}/VirtualMedia/{device}"
+    medium, path = machine.media_slots()[device], f"{parent}/VirtualMedia/{device}"
+    types = medium.media_types
     return resource(
         "VirtualMedia",
         "v1_3_2",
         path,
         Id=device,
         Name=f"Virtual {device}",
-        MediaTypes=list(medium.media_types),
+        MediaTypes=None if types is None else list(types),
         Image=medium.image or None,
         ImageName=medium.image.rsplit("/", 1)[-1] or None,
         Inserted=medium.inserted,
@@ -301,7 +302,9 @@ def _virtual_medium(machine: Machine, parent: str, device: str) -> Document:
                 "TransferProtocolType@Redfish.AllowableValues": ["HTTP", "HTTPS"],
             },
             "#VirtualMedia.EjectMedia": {"target": f"{path}/Actions/VirtualMedia.EjectMedia"},
-        },
+        }
+        if medium.usable
+        else {},
     )
 
 
@@ -437,6 +440,11 @@ def _nic_collection(machine: Machine) -> Document:
     return collection("EthernetInterface", path, names)
 
 
+def _systems(machine: Machine) -> Document:
+    paths = [machine.spec.system_path, *others.paths(machine)]
+    return collection("ComputerSystem", f"{ROOT}/Systems", paths)
+
+
 def _subscriptions(machine: Machine) -> Document:
     return collection("EventDestination", f"{ROOT}/{events.SUBSCRIPTIONS}", events.paths(machine))
 
@@ -446,7 +454,7 @@ _SYSTEM = "Systems/{system}"
 DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
     "": _root,
     "SessionService": _session_service,
-    "Systems": _members("ComputerSystem", "Systems", "{system}"),
+    "Systems": _systems,
     _SYSTEM: _system,
     f"{_SYSTEM}/Processors": _members("Processor", f"{_SYSTEM}/Processors", "CPU0"),
     f"{_SYSTEM}/Processors/CPU0": _processor,
@@ -484,10 +492,12 @@ DOCUMENTS: dict[str, Callable[[Machine], Document]] = {
     "Chassis/Tray/Power": _power,
 }
 
-for _parent in (_SYSTEM, "Managers/BMC"):
-    DOCUMENTS[f"{_parent}/VirtualMedia"] = _members(
-        "VirtualMedia", f"{_parent}/VirtualMedia", "Cd", "Removable"
-    )
+_MEDIA = (f"{_SYSTEM}/VirtualMedia", "Managers/BMC/VirtualMedia")
+
+
+def _media_collection(machine: Machine, path: str) -> Document:
+    here = f"{ROOT}/{path}"
+    return collection("VirtualMedia", here, [f"{here}/{name}" for name in machine.media_slots()])
 
 
 def find(machine: Machine, path: str) -> Document | None:
@@ -499,7 +509,9 @@ def find(machine: Machine, path: str) -> Document | None:
     builder = DOCUMENTS.get(key)
     if builder is not None:
         return builder(machine)
-    found = storage.find(machine, key)
+    if key in _MEDIA:
+        return _media_collection(machine, path)
+    found = storage.find(machine, key) or others.find(machine, key)
     if found is not None:
         return found
     oem = dell.find(key)
@@ -514,8 +526,7 @@ def find(machine: Machine, path: str) -> Document | None:
         number = tail.removeprefix("NIC")
         if tail.startswith("NIC") and number.isdecimal() and int(number) < len(machine.spec.macs):
             return _nic(machine, int(number))
-    media = (f"{_SYSTEM}/VirtualMedia", "Managers/BMC/VirtualMedia")
-    if head in media and tail in machine.virtual_media:
+    if head in _MEDIA and tail in machine.media_slots():
         parent = f"{ROOT}/{path}".rpartition("/VirtualMedia/")[0]
         return _virtual_medium(machine, parent, tail)
     return None

@@ -19,8 +19,9 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from ironic_rs.sandbox.agent import tls
 from ironic_rs.sandbox.machine import Machine
-from ironic_rs.sandbox.redfish import actions, documents
+from ironic_rs.sandbox.redfish import actions, documents, oddities
 from ironic_rs.sandbox.redfish.forms import ROOT, Document, collection
 from ironic_rs.sandbox.redfish.refusal import Refused
 
@@ -46,14 +47,25 @@ class Bmc(web.Server):
         self.sessions: dict[str, Session] = {}
         self._listener: asyncio.Server | None = None
         self._numbers = 0
+        self._tags = oddities.Tags()
 
     async def start(self) -> None:
         """Listen on the address of the BMC."""
-        spec = self.machine.spec
+        machine, spec = self.machine, self.machine.spec
+        context, scheme = None, "http"
+        if machine.settings.bmc_tls:
+            made = await asyncio.to_thread(
+                tls.make, spec.name, spec.bmc_address, machine.folder, None, None
+            )
+            context, scheme = made.context, "https"
+            machine.bmc_certificate.write_text(made.certificate)
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self, spec.address, spec.bmc_port)
+        self._listener = await loop.create_server(
+            self, spec.bmc_address, spec.bmc_port, ssl=context
+        )
         port = self._listener.sockets[0].getsockname()[1]
-        self.machine.bmc_url = f"http://{spec.address}:{port}"
+        host = f"[{spec.bmc_address}]" if ":" in spec.bmc_address else spec.bmc_address
+        machine.bmc_url = f"{scheme}://{host}:{port}"
 
     async def stop(self) -> None:
         """Close the socket and all connections."""
@@ -83,10 +95,9 @@ class Bmc(web.Server):
             await asyncio.sleep(faults.bmc_delay)
         if faults.take_bmc_hit(request.method, path):
             counters.add("bmc.faults")
-            if faults.bmc_drop:
-                if request.transport is not None:
-                    request.transport.abort()
-                return web.Response()
+            instead = await oddities.broken(request, faults)
+            if instead is not None:
+                return instead
             headers = {}
             if faults.bmc_retry_after is not None:
                 headers["Retry-After"] = str(faults.bmc_retry_after)
@@ -115,7 +126,7 @@ class Bmc(web.Server):
         if path == _SESSIONS or path.startswith(f"{_SESSIONS}/"):
             return self._session_resource(request.method, path)
         if request.method in ("GET", "HEAD"):
-            return self._get(path, "$expand" in request.query)
+            return self._get(path, request)
         handler = actions.find(self.machine, request.method, path)
         if handler is None:
             known = documents.find(self.machine, path) is not None
@@ -124,6 +135,10 @@ class Bmc(web.Server):
                 f"{request.method} {request.path} is not possible",
                 "ActionNotSupported" if known else "ResourceMissingAtURI",
             )
+        if request.method == "PATCH":
+            current = documents.find(self.machine, path) or {}
+            given = request.headers.get("If-Match")
+            self._tags.check(self.machine.faults, request.path, current, given)
         outcome = handler(self.machine, await _body(request))
         if isinstance(outcome, actions.Created):
             made = documents.find(self.machine, outcome.path.removeprefix(f"{documents.ROOT}/"))
@@ -134,16 +149,19 @@ class Bmc(web.Server):
             return _json({"@odata.id": outcome}, 202, {"Location": outcome})
         return web.Response(status=204)
 
-    def _get(self, path: str, expand: bool) -> web.Response:
+    def _get(self, path: str, request: web.BaseRequest) -> web.Response:
         document = documents.find(self.machine, path)
         if document is None:
             raise Refused(404, f"No resource at {path}", "ResourceMissingAtURI")
-        if expand and "Members" in document:
+        faults = self.machine.faults
+        headers = {"ETag": self._tags.of(document)} if faults.bmc_etags else None
+        if "$expand" in request.query and "Members" in document:
             document["Members"] = [
                 documents.find(self.machine, _below_root(member)) or member
                 for member in document["Members"]
             ]
-        return _json(document)
+        document = oddities.page(faults, request.path, document, request.query.get("$skip"))
+        return _json(oddities.shown(faults, request.path, document), headers=headers)
 
     # -- sessions -------------------------------------------------------------------
 

@@ -22,6 +22,14 @@ def test_every_machine_has_its_own_identity_and_address():
     assert specs[0].address == "127.77.0.1"
 
 
+def test_bmcs_on_ipv6_share_an_address_and_differ_by_port():
+    settings = Settings(directory=Path("/tmp/x"), machines=3, bmc_ipv6=True)
+    specs = [settings.spec(index) for index in range(3)]
+    assert {spec.bmc_address for spec in specs} == {"::1"}
+    assert [spec.bmc_port for spec in specs] == [8000, 8001, 8002]
+    assert len({spec.address for spec in specs}) == 3
+
+
 def test_identities_do_not_change_between_runs():
     first = Settings(directory=Path("/a"), machines=1).spec(0)
     assert first == Settings(directory=Path("/b"), machines=9).spec(0)
@@ -103,7 +111,17 @@ def test_faults_are_parsed_from_an_option():
 
 @pytest.mark.parametrize(
     "text",
-    ["nonsense=1", "bmc-delay=-1", "bmc-delay=x", "bmc-status=1.5", "bmc-only=(", "power-stuck=2"],
+    [
+        "bmc-etags=weak",
+        "bmc-page=-1",
+        "bmc-systems=many",
+        "nonsense=1",
+        "bmc-delay=-1",
+        "bmc-delay=x",
+        "bmc-status=1.5",
+        "bmc-only=(",
+        "power-stuck=2",
+    ],
 )
 def test_a_bad_fault_is_refused(text):
     with pytest.raises(SettingsError):
