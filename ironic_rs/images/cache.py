@@ -25,7 +25,7 @@ from oslo_utils import units, uuidutils
 
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors
-from ironic_rs.images import formats, workshop
+from ironic_rs.images import formats, unpacking, workshop
 from ironic_rs.images.checksum import Checksum
 from ironic_rs.images.services import ImageInfo, copy, digest, redact, service_for
 from ironic_rs.integrations import interruption
@@ -59,11 +59,13 @@ class Wish:
     :param checksum: digest of the image as it is at its source.
     :param declared: format that somebody said it has.
     :param to_raw: convert it when its format is neither raw nor as good as raw.
+    :param unpack: unpack it when it is packed by zstd.
     """
 
     checksum: Checksum | None = None
     declared: str | None = None
     to_raw: bool = False
+    unpack: bool = False
 
 
 class _Turns:
@@ -192,7 +194,7 @@ class ImageCache:
         """Return the place of a master; another digest is another image."""
         assert self._directory is not None
         name = href if wish.checksum is None else f"{href}#{':'.join(wish.checksum)}"
-        suffix = ".converted" if wish.to_raw else ""
+        suffix = ".converted" if wish.to_raw else ".unpacked" if wish.unpack else ""
         return self._directory / f"{uuid.uuid5(uuid.NAMESPACE_URL, name)}{suffix}"
 
     def _produce(
@@ -211,7 +213,13 @@ class ImageCache:
             found = service_for(href).download(href, part, algorithm, room)
             _verify_size(href, part, info)
             _verify(href, found, wish.checksum)
-            image = Image(part, self._format(part, wish.declared), wish.checksum)
+            expected = wish.checksum
+            if wish.unpack and unpacking.is_packed(part):
+                packed, part = part, place / "unpacked"
+                unpacking.unpack(packed, part, room)
+                packed.unlink()
+                expected = _checksum(part, expected)
+            image = Image(part, self._format(part, wish.declared), expected)
             if wish.to_raw and image.format not in formats.AS_IS:
                 image = self._convert(image, place / "raw", href)
             if keep:
@@ -238,10 +246,7 @@ class ImageCache:
         assert image.format is not None
         make_room(target.parent, formats.virtual_size(image.path))
         formats.convert_to_raw(image.path, target, image.format, redact(href))
-        algorithm = image.checksum.algorithm if image.checksum else "sha256"
-        if algorithm == "md5":
-            algorithm = "sha256"
-        return Image(target, "raw", Checksum(algorithm, digest(target, algorithm)))
+        return Image(target, "raw", _checksum(target, image.checksum))
 
     def unused(self) -> list[tuple[float, int, Path]]:
         """Return (last use, bytes, path) of the masters in nobody's use, oldest first."""
@@ -373,6 +378,15 @@ def _remove(path: Path) -> None:
 
 def _facts(master: Path) -> Path:
     return master.with_name(master.name + _FACTS)
+
+
+def _checksum(path: Path, source: Checksum | None) -> Checksum:
+    """Return the checksum of a file that was made from another one.
+
+    :param source: what is known of that.
+    """
+    algorithm = source.algorithm if source and source.algorithm != "md5" else "sha256"
+    return Checksum(algorithm, digest(path, algorithm))
 
 
 def _verify_size(href: str, path: Path, info: ImageInfo) -> None:

@@ -28,6 +28,7 @@ from tests.harness.cluster import Cluster, Sandbox, running
 from tests.harness.servers import HOST, missing, wait_until
 from tests.unit.image_server import ImageServer
 from tests.unit.images.test_formats import gpt, qcow2, raw, vmdk
+from tests.unit.images.test_unpacking import told
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -390,6 +391,21 @@ def test_78_dangerous_and_mislabelled_images_are_refused(
     bomb = DANGEROUS["bomb"][0]
     url = room.server.put("/encoded", bomb, headers={"Content-Encoding": "gzip"})
     assert "packed (gzip)" in room.refused(uuid, url, bomb)
+
+
+def test_78_packed_images_are_unpacked_where_there_is_room(
+    room: Room, node: Callable[..., str]
+) -> None:
+    packed = told(CONTENT)
+    url = room.server.put("/image.zst", packed)
+    uuid = node()
+    assert room.accepted(uuid, url, packed) == CONTENT
+    room.undeploy(uuid)
+    # The header may claim what it likes.
+    bomb = b"\x28\xb5\x2f\xfd\xe0" + (1 << 62).to_bytes(8, "little") + bytes(1000)
+    url = room.server.put("/bomb.zst", bomb)
+    assert "disk space" in room.refused(uuid, url, bomb)
+    assert "packed (zstd)" in room.refused(node("http"), url, bomb)
 
 
 def test_78_qemu_img_is_told_the_format(

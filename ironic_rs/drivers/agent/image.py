@@ -207,12 +207,15 @@ def _resolve(node: models.Node, digest: checksum.Checksum, **more: Any) -> None:
     }
 
 
-def _fetch(node: models.Node, source: str, *, to_raw: bool) -> cache.Image:
+def _fetch(
+    node: models.Node, source: str, *, to_raw: bool = False, unpack: bool = False
+) -> cache.Image:
     info = node.instance_info
     wish = cache.Wish(
         checksum=checksum.of_instance(info, source),
         declared=info.get("image_disk_format"),
         to_raw=to_raw,
+        unpack=unpack,
     )
     try:
         return cache.instance_images().fetch(source, _path(node), wish)
@@ -224,14 +227,14 @@ def _fetch(node: models.Node, source: str, *, to_raw: bool) -> cache.Image:
 def _inspect(node: models.Node, source: str) -> str | None:
     """Return the real format of an image that the ramdisk fetches by itself."""
     try:
-        return _fetch(node, source, to_raw=False).format
+        return _fetch(node, source).format
     finally:
         _drop_file(node)
 
 
 def _serve(node: models.Node, source: str) -> str:
     """Fetch and publish an image; return its URL."""
-    image = _fetch(node, source, to_raw=_is_converted())
+    image = _fetch(node, source, to_raw=_is_converted(), unpack=True)
     digest = image.checksum
     if digest is None:
         digest = checksum.Checksum("sha256", services.digest(image.path, "sha256"))
