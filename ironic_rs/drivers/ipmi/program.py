@@ -50,6 +50,10 @@ _HEX = re.compile(r"[0-9a-f]{2}", re.IGNORECASE)
 _NETFN_READS = frozenset({(0x00, 0x01)})
 
 
+class _SuiteRefused(BmcError):
+    """The BMC does not want the cipher suite."""
+
+
 class Program:
     """A way to ask a BMC; several requests keep the pause between them.
 
@@ -98,8 +102,7 @@ class Program:
             try:
                 text = self._run_with(suite, words, bounded)
             except BmcError as exc:
-                refused = any(phrase in str(exc).lower() for phrase in _CIPHER_REFUSED)
-                if not refused:
+                if not isinstance(exc, _SuiteRefused):
                     place[target.node_uuid] = number
                     raise
                 if number + 1 >= len(suites):
@@ -152,12 +155,16 @@ class Program:
 
 def _failure(said: str, returncode: int) -> BmcError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = "; ".join(lines[-3:]) or f"{PROGRAM} ended with exit code {returncode}"
+    # With [ipmi]debug much is said after the reason.
+    refusals = [line for line in lines if any(one in line.lower() for one in _CIPHER_REFUSED)]
+    last = lines[-3:]
+    told = last if not refusals or refusals[-1] in last else [refusals[-1], *last]
+    text = "; ".join(told) or f"{PROGRAM} ended with exit code {returncode}"
     match = _CODE.search(said)
     code = int(match[1], 16) if match else None
     final = any(phrase in said.lower() for phrase in _FINAL) or code is not None
     again = is_transient(said) or not (final or CONF.ipmi.use_ipmitool_retries)
-    return BmcError(text, transient=again, code=code)
+    return (_SuiteRefused if refusals else BmcError)(text, transient=again, code=code)
 
 
 def arguments(target: BmcTarget, suite: str | None) -> list[str]:

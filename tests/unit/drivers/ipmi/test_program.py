@@ -169,6 +169,7 @@ def test_what_is_no_bytes_is_told(fake):
         "Unsupported cipher suite ID : 17",
         "Error in open session response message : invalid role",
         "RMCP+ status: No cipher suite match with proposed security algorithms",
+        "Error in open session response message : invalid role\n" + "more is said\n" * 9,
     ],
 )
 def test_the_next_cipher_suite_is_tried_and_remembered(fake, config, text):
@@ -200,6 +201,14 @@ def test_when_all_suites_are_refused_the_last_error_is_told(fake, config, info):
     with pytest.raises(errors.IPMIFailure, match=f"no matching cipher suite for {last}"):
         state(**info)
     assert len(fake.runs) == (1 if info else 2)
+
+
+def test_a_refusal_is_told_whatever_is_said_after_it(fake, config):
+    config("ipmi", debug=True)
+    said = "Error in open session response message : invalid role\n" + "more is said\n" * 9
+    fake.write(f"sys.exit({said!r})")
+    with pytest.raises(errors.IPMIFailure, match="invalid role"):
+        state(ipmi_cipher_suite=17)
 
 
 def test_failures_are_repeated_until_the_time_is_up(fake, config, tmp_path):
