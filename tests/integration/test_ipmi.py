@@ -660,6 +660,19 @@ def test_a_simulator_by_both_clients(simulator, config, use_ipmitool, info):  # 
         wrong.driver.power.get_power_state(wrong)
 
 
+def test_the_program_tells_of_a_refused_cipher_suite_in_words_that_are_known(bmc, config):  # noqa: F811
+    need_ipmitool()
+    bmc.set(refuses_sha256=True)
+    config("ipmi", use_ipmitool="always", cipher_suite_versions=["3", "17"])
+    task = task_on(bmc.port)
+    assert task.driver.power.get_power_state(task) == OFF
+    assert [event["proposal"] for event in bmc.events if "proposal" in event][:2] == [3, 1]
+    config("ipmi", command_retry_timeout=2)
+    fixed = task_on(bmc.port, driver_info={"ipmi_cipher_suite": 17})
+    with pytest.raises(errors.IPMIFailure, match=r"(?i)cipher suite"):
+        fixed.driver.power.get_power_state(fixed)
+
+
 def test_both_clients_show_the_same_sensors(bmc, config):  # noqa: F811
     need_ipmitool()
     task = task_on(bmc.port, driver_info={"ipmi_cipher_suite": 3})
