@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers import base
 from ironic_rs.drivers.registry import HARDWARE_GROUP, INTERFACE_GROUP
@@ -18,36 +19,37 @@ from tests.unit.drivers import kit
 #: The steps of all interfaces: one object each.
 STEPS = json.loads((Path(__file__).parents[2] / "data" / "driver_steps.json").read_text())
 
-_AGENT = {
-    "agent_verify_ca",
-    "deploy_forces_oob_reboot",
-    "deploy_kernel",
-    "deploy_ramdisk",
-    "image_download_source",
-    "image_http_proxy",
-    "image_https_proxy",
-    "image_no_proxy",
+#: All else that interfaces show: one object each.
+INTERFACES = {
+    (row["interface"], row["name"]): row
+    for row in json.loads(
+        (Path(__file__).parents[2] / "data" / "driver_interfaces.json").read_text()
+    )
 }
-_REDFISH = {
-    "firmware_update_unresponsive_bmc_wait",
-    "redfish_address",
-    "redfish_auth_type",
-    "redfish_password",
-    "redfish_system_id",
-    "redfish_tls_ciphers",
-    "redfish_tls_minimum_version",
-    "redfish_username",
-    "redfish_verify_ca",
+#: Published, and not built.
+ABSENT = {
+    ("console", "fake-graphical"),
+    ("console", "redfish-graphical"),
+    ("deploy", "anaconda"),
+    ("deploy", "ansible"),
+    ("deploy", "bootc"),
+    ("management", "intel-ipmitool"),
+    ("network", "ironic-networking"),
+    ("storage", "cinder"),
 }
-PROPERTIES = {
-    ("raid", "redfish"): _REDFISH,
-    ("vendor", "fake"): {"B1", "B2"},
-    ("deploy", "direct"): _AGENT,
-    ("deploy", "custom-agent"): _AGENT,
+#: Networks of a node of its own are offered by name.
+_NETWORKS = {
+    f"{kind}_network"
+    for kind in ("cleaning", "inspection", "provisioning", "rescuing", "servicing")
 }
-
-#: Interfaces of other rooms have tests of their own.
-OURS = ("fake", "noop", "external", "direct", "custom-agent", "agent", "ramdisk", "autodetect")
+MORE_PROPERTIES = {("network", "flat"): _NETWORKS, ("network", "neutron"): _NETWORKS}
+#: Nothing boots from an iSCSI volume through a BMC.
+LESS_CAPABILITIES = {
+    ("boot", "idrac-redfish-virtual-media"): {"iscsi_volume_boot"},
+    ("boot", "redfish-virtual-media"): {"iscsi_volume_boot"},
+}
+#: Disks are not converted to RAID mode, so no job does that.
+LESS_PERIODICS = {("raid", "idrac-redfish"): {"_query_raid_tasks_status"}}
 
 
 def installed() -> list[Any]:
@@ -84,19 +86,55 @@ def test_steps_are_the_published_ones(interface_type, entry):
         assert found == published
 
 
+def test_every_published_interface_is_there_or_known_to_be_absent():
+    names = {(param.values[0], param.values[1].name) for param in installed()}
+    assert INTERFACES.keys() - names == ABSENT
+    assert names - INTERFACES.keys() == set()
+
+
+@pytest.mark.parametrize(("interface_type", "entry"), installed())
+def test_properties_and_capabilities_are_the_published_ones(interface_type, entry):
+    interface, key = entry.load()(), (interface_type, entry.name)
+    published = INTERFACES[key]
+    assert interface.supported is published.get("supported", True)
+    wanted = set(published["properties"]) | MORE_PROPERTIES.get(key, set())
+    assert interface.get_properties().keys() == wanted
+    assert all(interface.get_properties().values())
+    capable = set(published.get("capabilities", ())) - LESS_CAPABILITIES.get(key, set())
+    assert set(getattr(interface, "capabilities", ())) == capable
+
+
 @pytest.mark.parametrize(
-    ("interface_type", "entry"),
-    [
-        param
-        for param in installed()
-        if tuple(param.id.split("-", 1)) in PROPERTIES
-        or param.values[1].name in OURS
-        or param.values[1].name.startswith("no-")
-    ],
+    ("interface_type", "entry"), [p for p in installed() if p.values[0] == "vendor"]
 )
-def test_properties_are_the_published_ones(interface_type, entry):
-    found = set(entry.load()().get_properties())
-    assert found == PROPERTIES.get((interface_type, entry.name), set())
+def test_vendor_methods_are_the_published_ones(interface_type, entry):
+    interface = entry.load()()
+    shown = {name: dict(found.route.metadata()) for name, found in interface.vendor_routes.items()}
+    for route in shown.values():
+        assert route.pop("description")
+    assert shown == INTERFACES[interface_type, entry.name].get("vendor_passthru", {})
+    assert interface.driver_routes == {}
+
+
+@pytest.mark.parametrize(("interface_type", "entry"), installed())
+def test_periodics_are_the_published_ones_with_their_options(interface_type, entry, config):
+    key = (interface_type, entry.name)
+    # Without a time-out there is nothing to look for.
+    config("pxe", boot_retry_timeout=1200)
+    found = {}
+    for mark, method in entry.load()().periodics():
+        found[method.__name__.lstrip("_")] = mark.interval(CONF)
+        for published in INTERFACES[key].get("periodics", ()):
+            if published["name"].lstrip("_") == method.__name__.lstrip("_"):
+                group, option = published["spacing"].lstrip("[").split("]")
+                config(group, **{option: 77})
+                assert mark.interval(CONF) == 77
+                config(group, **{option: published["spacing_default"]})
+    assert found == {
+        published["name"].lstrip("_"): published["spacing_default"]
+        for published in INTERFACES[key].get("periodics", ())
+        if published["name"] not in LESS_PERIODICS.get(key, set())
+    }
 
 
 def test_every_interface_type_has_its_fake_and_its_no_op():
