@@ -186,6 +186,10 @@ class SandboxMachine:
                 "http_server_port": images_port,
                 "http_url": f"http://{HOST}:{images_port}",
             },
+            "redfish": {
+                "firmware_update_validation_interval": 0,
+                "firmware_update_bmc_timeout": 3,
+            },
             "agent": {
                 "image_download_source": "http",
                 "command_wait_interval": 0,
