@@ -115,10 +115,11 @@ class Firmware:
     secure_boot: bool = False
     pending_secure_boot: bool | None = None
 
-    def apply(self, bios_complaint: str = "") -> None:
+    def apply(self, bios_complaint: str = "", update_complaint: str = "") -> None:
         """What happens at the next boot.
 
         :param bios_complaint: why BIOS settings are not applied, if they are not.
+        :param update_complaint: why new firmware is not, if it is not.
         """
         self.bios_complaint = bios_complaint if self.pending_bios else ""
         if not bios_complaint:
@@ -126,13 +127,16 @@ class Firmware:
         self.pending_bios.clear()
         for task in self.tasks:
             if task["part"] != "bmc" and task["state"] == "Starting" and not task["script"]:
-                self.finish(task)
+                self.finish(task, update_complaint)
         if self.pending_secure_boot is not None:
             self.secure_boot = self.pending_secure_boot
             self.pending_secure_boot = None
 
-    def finish(self, task: dict[str, str]) -> None:
-        """End an update with success."""
+    def finish(self, task: dict[str, str], complaint: str = "") -> None:
+        """End an update, with success unless there is a complaint."""
+        if complaint:
+            task.update(state="Exception", text=complaint)
+            return
         self.versions[task["part"]] = task["version"]
         task["state"] = "Completed"
 
@@ -355,7 +359,7 @@ class Machine:
         try:
             await asyncio.sleep(self.settings.boot_delay)
             await self._hold()
-            self.firmware.apply(self.faults.bios_complaint)
+            self.firmware.apply(self.faults.bios_complaint, self.faults.update_complaint)
             self.raid.work(self.faults.raid_complaint, boots=True)
             self.in_post = False
             reasons = []

@@ -221,6 +221,32 @@ def test_the_life_of_its_task_decides_about_an_update(room: Room) -> None:
             assert said in node["last_error"], states
 
 
+def test_firmware_is_updated_in_service(room: Room) -> None:
+    uuid, name = room.enroll()
+    room.cluster.provision(uuid, "provide")
+    room.cluster.wait_state(uuid, "available")
+    room.cluster.provision(uuid, "active")
+    room.cluster.wait_state(uuid, "active", "deploy failed")
+    first, second = room.image("bios-2.0.bin", b"bios"), room.image("bios-3.0.bin", b"newer")
+
+    # Without ramdisk: the instance boots again, with new firmware.
+    boots = room.counts(name, "machine.boots")
+    entry = {"component": "bios", "url": first["url"]}
+    step = {"interface": "firmware", "step": "update", "args": {"settings": [entry]}}
+    room.cluster.provision(uuid, "service", service_steps=[step], disable_ramdisk=True)
+    node = room.cluster.wait_state(uuid, "active", "service failed")
+    assert node["provision_state"] == "active", node["last_error"]
+    assert room.versions(uuid)["bios"] == "2.0"
+    assert room.counts(name, "machine.boots") == boots + 1
+
+    room.sandbox.faults(name, update_complaint="the signature is wrong")
+    room.cluster.provision(uuid, "service", service_steps=[images(second)])
+    node = room.cluster.wait_state(uuid, "active", "service failed")
+    assert node["provision_state"] == "service failed"
+    assert "the signature is wrong" in node["last_error"]
+    assert room.published(uuid) == []
+
+
 SYSTEM = {
     "raid_level": "1",
     "size_gb": 50,

@@ -72,7 +72,7 @@ def task(machine: Machine, number: str) -> dict[str, Any] | None:
         if shown["state"] in (GONE, LOST):
             return None
     elif complaint and found["state"] != "Completed":
-        found.update(state="Exception", text=complaint)
+        machine.firmware.finish(found, complaint)
         shown = dict(found)
     elif found["part"] == "bmc" and found["state"] == "Starting":
         machine.firmware.finish(found)
