@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
@@ -12,6 +13,7 @@ import pytest
 from ironic_rs.domain import errors
 from ironic_rs.images import credentials
 from ironic_rs.images.services import FileImages, HTTPImages, redact, service_for
+from ironic_rs.integrations import interruption
 from tests.unit.image_server import ImageServer
 
 CONTENT = bytes(range(256)) * 5000
@@ -269,3 +271,32 @@ def test_a_redirect_leads_to_web_servers_only(server, tmp_path, target):
     with pytest.raises(errors.ImageRefValidationFailed, match="neither http nor https"):
         HTTPImages().read(url, 1000)
     assert list(tmp_path.iterdir()) == []
+
+
+class Counter:
+    """Counts the pieces of a transfer."""
+
+    pieces = 0
+
+    def check(self) -> None:
+        self.pieces += 1
+
+    def stoppable(self, _stop):
+        return contextlib.nullcontext()
+
+
+@pytest.mark.parametrize("source", ["http", "file"])
+def test_bytes_come_and_are_hashed_in_blocks_of_a_mebibyte(server, allowed, tmp_path, source):
+    """K10/81."""
+    content = os.urandom(8 * 1024 * 1024)
+    (allowed / "image").write_bytes(content)
+    counter = Counter()
+    with interruption.by(counter):
+        if source == "http":
+            url = server.put("/image", content)
+            digest = HTTPImages().download(url, tmp_path / "image", "sha256")
+        else:
+            url = f"file://{allowed}/image"
+            digest = FileImages().download(url, tmp_path / "image", "sha256")
+    assert digest == hashlib.sha256(content).hexdigest()
+    assert 8 <= counter.pieces <= 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ironic_rs.drivers.pxe import files, volumes
 from ironic_rs.drivers.pxe.boot import PROPERTIES
 from tests.unit.drivers import kit
 from tests.unit.drivers.pxe.conftest import BOOTS, MAC, port
+from tests.unit.image_server import ImageServer
 
 DASHED = MAC.replace(":", "-")
 PARAMS = {"ipa-api-url": "http://192.0.2.1:6385"}
@@ -739,3 +741,43 @@ def test_a_path_in_the_url_of_the_web_server_is_kept(make, site, config):
     url = f"http://192.0.2.1:8080/boot/{kit.UUID}/deploy_kernel"
     assert url in config_of(task, site)
     assert CONF.deploy.http_url.endswith("/boot/")
+
+
+# Many machines at the same time
+
+
+def test_kernels_are_fetched_once_for_all_machines(make, site, config):
+    with ImageServer().running() as server:
+        kernel = server.put("/kernel", b"kernel" * 50_000, stall=100_000)
+        initrd = server.put("/ramdisk", b"ramdisk" * 50_000)
+        config("conductor", deploy_kernel=kernel, deploy_ramdisk=initrd)
+        tasks = [make("ipxe", uuid=f"{n:08d}-2222-4333-8444-555555555555") for n in range(4)]
+        for number, task in enumerate(tasks):
+            task.ports = [port(f"52:54:00:ab:cd:{number:02x}")]
+        with ThreadPoolExecutor(4) as pool:
+            done = [pool.submit(task.driver.boot.prepare_ramdisk, task, PARAMS) for task in tasks]
+            assert server.stalled.wait(60)
+            server.go_on.set()
+            for future in done:
+                future.result(60)
+        for path in ("/kernel", "/ramdisk"):
+            assert server.methods(path).count("GET") == 1
+    places = [site / "http" / task.node.uuid / "deploy_kernel" for task in tasks]
+    assert all(place.samefile(places[0]) for place in places)
+    assert places[0].read_bytes() == b"kernel" * 50_000
+    assert not list(site.rglob("*.part"))
+    for task in tasks:
+        task.driver.boot.clean_up_ramdisk(task)
+    assert not any(place.exists() for place in places)
+    assert len(list((site / "masters").iterdir())) == 4, "two files and what is known of them"
+
+
+def test_a_kernel_that_is_cut_short_leaves_nothing(make, site, config):
+    with ImageServer().running() as server:
+        kernel = server.put("/kernel", b"kernel" * 50_000, cut=1000, cuts=100)
+        config("conductor", deploy_kernel=kernel)
+        task = make("ipxe")
+        with pytest.raises(errors.ImageDownloadFailed, match="/kernel"):
+            task.driver.boot.prepare_ramdisk(task, PARAMS)
+    assert list((site / "masters").iterdir()) == []
+    assert devices(task) == [], "the machine is not touched"
