@@ -62,7 +62,7 @@ TABLE = (
     Row(
         frozenset({Quirk.WHOLE_BOOT_OBJECT}),
         # The last is for operators, whose machine does as these do.
-        vendor=r"american megatrends international|ami|asrockrack|redfish_compatible",
+        vendor=r"american megatrends international|\bami\b|asrockrack|redfish_compatible",
     ),
     Row(
         frozenset({Quirk.ENABLED_WITH_TARGET, Quirk.DEVICE_CHANGES_MODE, Quirk.OWN_UEFI_DISK}),

@@ -21,6 +21,7 @@ def found(task) -> set[Quirk]:
     [
         ("American Megatrends International LLC.", "1.0", {Quirk.WHOLE_BOOT_OBJECT}),
         ("AMI", "1.0", {Quirk.WHOLE_BOOT_OBJECT}),
+        ("Miami Dynamics", "1.0", set()),
         ("ASRockRack", "1.0", {Quirk.WHOLE_BOOT_OBJECT}),
         ("redfish_compatible", "1.0", {Quirk.WHOLE_BOOT_OBJECT}),
         ("Super Micro Computer", "1.0", set()),
