@@ -1,4 +1,4 @@
-"""Vendor methods and UEFI HTTP boot of simulated machines, through the API."""
+"""Vendor methods, UEFI HTTP boot and iDRACs of simulated machines, through the API."""
 
 from __future__ import annotations
 
@@ -42,12 +42,25 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("room")
     with contextlib.ExitStack() as stack:
-        sandbox = stack.enter_context(running(Sandbox(folder, 3)))
+        sandbox = stack.enter_context(running(Sandbox(folder, 5, "--raid=immediate:4")))
         sandbox.start()
         options = sandbox.options()
         options["DEFAULT"] = {
-            "enabled_vendor_interfaces": "redfish,no-vendor",
-            "enabled_boot_interfaces": "redfish-virtual-media,redfish-https,fake",
+            "enabled_hardware_types": "redfish,idrac",
+            "enabled_bios_interfaces": "redfish,idrac-redfish,no-bios",
+            "enabled_vendor_interfaces": "redfish,idrac-redfish,no-vendor",
+            "enabled_boot_interfaces": (
+                "redfish-virtual-media,redfish-https,idrac-redfish-virtual-media"
+            ),
+            "enabled_inspect_interfaces": "redfish,idrac-redfish,no-inspect",
+            "enabled_management_interfaces": "redfish,idrac-redfish",
+            "enabled_power_interfaces": "redfish,idrac-redfish",
+            "enabled_raid_interfaces": "idrac-redfish,no-raid",
+        }
+        options["conductor"]["verify_step_priority_override"] = "management.clear_job_queue:5"
+        options["redfish"] = {
+            "firmware_update_status_interval": 1,
+            "raid_config_status_interval": 1,
         }
         cluster = stack.enter_context(
             running(Cluster(folder, f"sqlite:///{folder}/ironic.sqlite", "fake://", options))
@@ -125,3 +138,70 @@ def test_a_machine_is_deployed_by_http_boot_and_media_are_ejected(room: Room) ->
         lambda: not sandbox.get(f"/machines/{name}")["media"]["Cd"]["inserted"],
         "the CD is ejected",
     )
+
+
+IDRAC = {
+    "driver": "idrac",
+    "boot_interface": "idrac-redfish-virtual-media",
+    "inspect_interface": "idrac-redfish",
+}
+
+
+def count(room: Room, name: str, counter: str) -> int:
+    counts: dict[str, int] = room.sandbox.get(f"/machines/{name}/counters")["counts"]
+    return counts.get(counter, 0)
+
+
+def test_an_idrac_is_verified_inspected_deployed_and_cleared(room: Room) -> None:
+    uuid, name = room.enroll(**IDRAC)
+    cluster, sandbox = room.cluster, room.sandbox
+    node = cluster.node(uuid)
+    chosen = {kind: node[f"{kind}_interface"] for kind in ("bios", "management", "power", "vendor")}
+    assert set(chosen.values()) == {"idrac-redfish"}
+    # By the verify step that this site has turned on.
+    assert count(room, name, "bmc.jobs_cleared") == 1
+    assert cluster.get(f"/v1/nodes/{uuid}/bios")["bios"]
+
+    cluster.provision(uuid, "inspect")
+    node = cluster.wait_state(uuid, "manageable", "inspect failed")
+    assert node["provision_state"] == "manageable", node["last_error"]
+    assert node["properties"]["cpu_arch"] == "x86_64"
+
+    steps = [
+        {"interface": "management", "step": "clear_job_queue"},
+        {
+            "interface": "bios",
+            "step": "apply_configuration",
+            "args": {"settings": [{"name": "SandboxCounter", "value": "7"}]},
+        },
+    ]
+    cluster.provision(uuid, "clean", clean_steps=steps, disable_ramdisk=True)
+    node = cluster.wait_state(uuid, "manageable", "clean failed")
+    assert node["provision_state"] == "manageable", node["last_error"]
+    assert count(room, name, "bmc.jobs_cleared") == 2
+    assert cluster.get(f"/v1/nodes/{uuid}/bios/SandboxCounter")["SandboxCounter"]["value"] == "7"
+
+    cluster.provision(uuid, "provide")
+    cluster.wait_state(uuid, "available", "clean failed")
+    imported = count(room, name, "bmc.imports")
+    assert imported >= 1
+    cluster.provision(uuid, "active")
+    node = cluster.wait_state(uuid, "active", "deploy failed")
+    assert node["provision_state"] == "active", node["last_error"]
+    assert count(room, name, "bmc.imports") > imported
+    wait_until(
+        lambda: sandbox.get(f"/machines/{name}")["software"] == "instance", "the instance runs"
+    )
+
+
+def test_volumes_of_an_idrac_are_made_and_deleted(room: Room) -> None:
+    uuid, _name = room.enroll(**IDRAC, raid_interface="idrac-redfish")
+    cluster = room.cluster
+    target = {"logical_disks": [{"size_gb": 10, "raid_level": "1", "is_root_volume": True}]}
+    cluster.send("PUT", f"/v1/nodes/{uuid}/states/raid", target, 204)
+    for step, levels in (("create_configuration", ["1"]), ("delete_configuration", [])):
+        steps = [{"interface": "raid", "step": step}]
+        cluster.provision(uuid, "clean", clean_steps=steps, disable_ramdisk=True)
+        node = cluster.wait_state(uuid, "manageable", "clean failed")
+        assert node["provision_state"] == "manageable", node["last_error"]
+        assert [disk["raid_level"] for disk in node["raid_config"]["logical_disks"]] == levels
