@@ -22,6 +22,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import models, nodes
 from ironic_rs.domain import errors, states
 from ironic_rs.drivers.redfish import sessions, transport
+from ironic_rs.rpc.context import admin_context
 from tests.harness.bmc import (
     CD,
     RESET,
@@ -298,6 +299,34 @@ def test_a_self_signed_certificate_is_refused_unless_trusted(
     bmc.system["PowerState"] = "Off"
     assert_on(power_on(enrol(bmc, redfish_verify_ca=False)))
     bmc.close()
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {"redfish_verify_ca": "/does/not/exist"},
+        {"redfish_verify_ca": ""},
+        {"redfish_address": "fe80::1%eth0"},
+        {"redfish_password": "alone"},
+    ],
+    ids=str,
+)
+def test_settings_that_can_not_work_are_refused_before_anything_is_sent(
+    bmc: Bmc, conductor: Conductor, enrol: Enrol, run: Run, info: dict[str, str]
+) -> None:
+    node = enrol(bmc, **info)
+    with pytest.raises(errors.IronicError, match="redfish_") as raised:
+        run(node, "change_node_power_state", new_state=states.POWER_ON)
+    assert raised.value.code == 400
+    assert node.uuid in str(raised.value)
+    stored = nodes.get(node.uuid)
+    assert (stored.reservation, stored.target_power_state) == (None, None)
+    assert bmc.requests == []
+    told = conductor.registry.dispatch(
+        "validate_driver_interfaces", admin_context(), {"node_id": node.uuid}
+    )
+    assert told["power"]["result"] is False
+    assert "redfish_" in told["power"]["reason"]
 
 
 def test_a_bmc_at_an_ipv6_address_is_driven_as_any_other(
