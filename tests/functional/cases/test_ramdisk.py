@@ -131,12 +131,18 @@ def test_60_the_first_heartbeat_of_a_locked_node_is_to_be_repeated(
         assert site.api.post(f"/v1/heartbeat/{uuid}", body).status == 202, "it is known now"
 
 
+@pytest.mark.parametrize("earlier", [(), ("get_clean_steps", "execute_clean_step")])
 @pytest.mark.parametrize("kind", ["clean", "deploy"])
 def test_60_a_flow_waits_for_an_agent_whose_address_is_not_known(
-    conf: Any, site_with_agent: tuple[Site, AgentServer], kind: str
+    conf: Any, site_with_agent: tuple[Site, AgentServer], kind: str, earlier: tuple[str, ...]
 ) -> None:
-    """Its heartbeat was dropped, so all that is known of it is that it has inspected."""
+    """Its heartbeat was dropped, so all that is known of it is that it has inspected.
+
+    It may have worked before.
+    """
     site, agent = site_with_agent
+    for name in earlier:
+        agent.did(name)
     conf.set_override("endpoint_override", "http://api", group="service_catalog")
     lists(agent, kind, {**STEP, "priority": 90})
     start = {"clean": states.MANAGEABLE, "deploy": states.AVAILABLE}[kind]
