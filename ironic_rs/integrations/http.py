@@ -164,6 +164,8 @@ def describe(error: BaseException | None) -> str:
     if isinstance(error, requests.exceptions.InvalidSchema):
         return "redirected to something that is neither http nor https"
     inner = error.args[0] if error and error.args else None
+    if isinstance(inner, urllib3.exceptions.ReadTimeoutError):
+        return "the answer did not end in time"
     # Of urllib3's texts these two are known to be without the URL.
     reason = inner if isinstance(inner, urllib3.exceptions.ProtocolError) else None
     reason = getattr(inner, "reason", reason)

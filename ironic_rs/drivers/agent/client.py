@@ -28,7 +28,7 @@ from oslo_utils import units
 from ironic_rs.conf import CONF
 from ironic_rs.domain import errors, secrets
 from ironic_rs.drivers.agent import payload
-from ironic_rs.integrations import healing, http
+from ironic_rs.integrations import bounded, healing, http
 from ironic_rs.integrations.healing import Partner
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ def _session(node: models.Node, url: str) -> requests.Session:
     session.trust_env = False
     if url.startswith("https:"):
         tls = http.context(verify, CONF.agent.tls_minimum_version, CONF.agent.tls_ciphers)
-        session.mount("https://", http.ContextAdapter(tls))
+        session.mount("https://", bounded.TlsAdapter(tls))
+    else:
+        session.mount("http://", bounded.PlainAdapter())
     made = _keep(key, session)
     assert made is not None
     return made
@@ -187,7 +189,7 @@ class AgentClient:
         url = self._url()
         token = self._node.driver_internal_info.get("agent_secret_token")
         limit = float(CONF.agent.command_timeout)
-        deadline = time.monotonic() + limit
+        bounded.allow(limit, MAX_ANSWER, self._too_long)
         try:
             with _session(self._node, url).request(
                 method,
@@ -199,21 +201,23 @@ class AgentClient:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                return self._decode(response.status_code, self._read(response, deadline))
+                return self._decode(response.status_code, self._read(response))
         except (requests.ConnectionError, requests.Timeout) as exc:
             raise _Unreachable(http.describe(exc), sent=not http.never_sent(exc)) from None
         except requests.RequestException as exc:
             raise self._api_error("none", http.describe(exc)) from None
 
-    def _read(self, response: requests.Response, deadline: float) -> bytes:
+    def _read(self, response: requests.Response) -> bytes:
         content = bytearray()
         for chunk in response.iter_content(_CHUNK):
             content += chunk
+            # What was packed is longer than what has come.
             if len(content) > MAX_ANSWER:
-                raise self._api_error(response.status_code, f"more than {MAX_ANSWER} bytes")
-            if time.monotonic() > deadline:
-                raise _Unreachable("the answer did not end in time")
+                raise self._too_long(MAX_ANSWER)
         return bytes(content)
+
+    def _too_long(self, longest: int) -> errors.AgentAPIError:
+        return self._api_error("none", f"more than {longest} bytes")
 
     def _decode(self, status: int, content: bytes) -> Any:
         try:

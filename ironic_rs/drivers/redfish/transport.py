@@ -9,14 +9,10 @@ Source: specification drivers.md section 6.2, design section 7; field case 39.
 
 from __future__ import annotations
 
-import io
-import queue
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from http.client import HTTPResponse
 from typing import Any, NamedTuple
 
 import requests
@@ -24,11 +20,9 @@ import requests.adapters
 import requests.utils
 import sushy.exceptions
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from ironic_rs.drivers.redfish.driver_info import ConnectionKey
-from ironic_rs.integrations import http
+from ironic_rs.integrations import bounded, http
 
 _NO_RETRIES = urllib3.Retry(0, read=False)
 
@@ -41,6 +35,10 @@ class AnswerTooLong(sushy.exceptions.SushyError):
     """The BMC goes on and on; asking again would not help."""
 
     message = "the answer is longer than %(mib)d MiB"
+
+
+def _too_long(longest: int) -> AnswerTooLong:
+    return AnswerTooLong(mib=longest // 1024**2)
 
 
 class Limits(NamedTuple):
@@ -106,9 +104,6 @@ class _Threads(threading.local):
     every BMC that it ever spoke to.
     """
 
-    #: Monotonic time at which the answer to the request under way must have ended.
-    answer_by = 0.0
-
     def __init__(self) -> None:
         self.operations: dict[int, Operation] = {}
 
@@ -134,99 +129,6 @@ def operating(owner: object, make: Callable[[], Operation]) -> Iterator[Operatio
         yield operation
     finally:
         del operations[id(owner)]
-
-
-class _Bounded(io.RawIOBase):
-    """What arrives at a socket, as long and as much as an answer may be.
-
-    The time-out of a socket starts anew with each byte: a BMC that sends one now and
-    then would keep a worker for ever.
-    """
-
-    def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
-        self._raw = raw
-        self._sock = sock
-        self._end = _threads.answer_by
-        self._left = LONGEST_ANSWER
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the answer did not end in time")
-        allowed = self._sock.gettimeout()
-        if allowed is None or left < allowed:
-            self._sock.settimeout(left)
-        count: int | None = self._raw.readinto(buffer)
-        self._left -= count or 0
-        if self._left < 0:
-            raise AnswerTooLong(mib=LONGEST_ANSWER // 1024**2)
-        return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Response(HTTPResponse):
-    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        raw: io.RawIOBase = self.fp.detach()
-        self.fp = io.BufferedReader(_Bounded(raw, sock))
-
-
-class _PlainConnection(HTTPConnection):
-    response_class = _Response
-
-
-class _TlsConnection(HTTPSConnection):
-    response_class = _Response
-
-
-class _Stack:
-    """The queue of a connection pool that nobody waits for; without three conditions."""
-
-    def __init__(self, maxsize: int) -> None:
-        self._size = maxsize
-        self._items: list[Any] = []
-
-    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        if len(self._items) >= self._size:
-            raise queue.Full
-        self._items.append(item)
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        try:
-            return self._items.pop()
-        except IndexError:
-            raise queue.Empty from None
-
-    def qsize(self) -> int:
-        return len(self._items)
-
-
-class _PlainPool(HTTPConnectionPool):
-    ConnectionCls = _PlainConnection
-    QueueCls = _Stack  # type: ignore[assignment]
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-    QueueCls = _Stack  # type: ignore[assignment]
-
-
-class _PlainAdapter(requests.adapters.HTTPAdapter):
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _PlainPool}
-
-
-class _TlsAdapter(http.ContextAdapter):
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"https": _TlsPool}
 
 
 class Session(requests.Session):
@@ -266,14 +168,14 @@ class Session(requests.Session):
         adapter = self.adapters.get(scheme)
         if adapter is None:
             if scheme == "https://":
-                adapter = _TlsAdapter(
+                adapter = bounded.TlsAdapter(
                     self._tls,
                     pool_connections=2,
                     pool_maxsize=self._size,
                     max_retries=_NO_RETRIES,
                 )
             else:
-                adapter = _PlainAdapter(2, self._size, _NO_RETRIES)
+                adapter = bounded.PlainAdapter(2, self._size, _NO_RETRIES)
             self.mount(scheme, adapter)
         return adapter
 
@@ -289,7 +191,7 @@ class Session(requests.Session):
         allow_redirects: bool = True,
     ) -> requests.Response:
         with self._turn() as limits:
-            _threads.answer_by = time.monotonic() + limits.whole
+            bounded.allow(limits.whole, LONGEST_ANSWER, _too_long)
             token = self.headers.get("X-Auth-Token")
             self._sending(None if token is None else str(token))
             prepared = requests.PreparedRequest()

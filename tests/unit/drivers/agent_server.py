@@ -30,6 +30,7 @@ class AgentServer:
     :ivar hang_up: how many of the next POSTs get no answer although they are done.
     :ivar lost: how many of the next POSTs get no answer and are not done.
     :ivar drop: how many of the next requests get no answer and are not done.
+    :ivar drips: (begin, part) for the next requests: the part is sent again and again.
     :ivar raw: (status, body bytes) for the next requests.
     """
 
@@ -41,7 +42,9 @@ class AgentServer:
         self.hang_up = 0
         self.lost = 0
         self.drop = 0
+        self.drips: list[tuple[bytes, bytes]] = []
         self.raw: list[tuple[int, bytes]] = []
+        self._over = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         scheme = "http"
@@ -59,6 +62,7 @@ class AgentServer:
         try:
             yield self
         finally:
+            self._over.set()
             self._server.shutdown()
             self._server.server_close()
 
@@ -128,6 +132,9 @@ class AgentServer:
                     agent.lost -= 1
                     self.close_connection = True
                     return
+                if agent.drips:
+                    self.drip(*agent.drips.pop(0))
+                    return
                 if agent.raw:
                     self.answer(*agent.raw.pop(0))
                     return
@@ -140,6 +147,13 @@ class AgentServer:
                         self.close_connection = True
                         return
                 self.answer(200, json.dumps(document).encode())
+
+            def drip(self, begin: bytes, part: bytes) -> None:
+                self.close_connection = True
+                with contextlib.suppress(OSError):
+                    self.wfile.write(begin)
+                    while not agent._over.wait(0.05):
+                        self.wfile.write(part)
 
             def answer(self, status: int, content: bytes) -> None:
                 self.send_response(status)

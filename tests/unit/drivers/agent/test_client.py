@@ -186,6 +186,36 @@ def test_an_endless_answer_is_cut_off(agent, monkeypatch):
         AgentClient(node_of(agent)).commands()
 
 
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+DRIPS = pytest.mark.parametrize(
+    "drip",
+    [
+        (HEAD + b"Content-Length: 1000000\r\n\r\n", b" "),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        (HEAD + b"X-Long: ", b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["body", "chunks", "head", "continue"],
+)
+
+
+@DRIPS
+def test_an_answer_that_drips_ends_at_the_time_out(agent, config, drip):
+    config("agent", command_timeout=1, max_command_attempts=1)
+    agent.drips = [drip]
+    with pytest.raises(errors.AgentConnectionFailed, match=r"in time|timed out"):
+        AgentClient(node_of(agent)).commands()
+    assert AgentClient(node_of(agent)).commands() == []
+
+
+def test_an_answer_that_drips_ends_at_the_time_out_with_tls_too(tls_agent, config):
+    config("agent", command_timeout=1, max_command_attempts=1)
+    agent, certificate = tls_agent
+    agent.drips = [(HEAD + b"Content-Length: 1000000\r\n\r\n", b" ")]
+    with pytest.raises(errors.AgentConnectionFailed, match=r"in time|timed out"):
+        AgentClient(node_of(agent, agent_verify_ca=str(certificate))).commands()
+
+
 def test_the_token_is_in_no_error_and_no_log(agent, config, caplog):
     caplog.set_level(logging.DEBUG, logger="ironic_rs")
     config("agent", max_command_attempts=1)
