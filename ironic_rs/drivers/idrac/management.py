@@ -69,7 +69,7 @@ def _clear_jobs(task: Task) -> None:
 
 def _reset(task: Task) -> None:
     with talk(task, "resetting the BMC") as bmc:
-        if oem.act(task, bmc, oem.RESET) is None:
+        if not oem.reset(task, bmc):
             LOG.warning("The BMC of node %s cannot be reset by request", task.node.uuid)
             return
     oem.wait_until_back(task)

@@ -88,6 +88,20 @@ def act(task: Task, bmc: NodeBmc, request: Request) -> requests.Response | None:
     return None
 
 
+def reset(task: Task, bmc: NodeBmc) -> bool:
+    """Reset the BMC; return False if it has no such request.
+
+    Nothing follows from a lost answer: a BMC that goes down may not get to send it.
+    """
+    # What is read before has to be answered, so that a dead BMC is told from this.
+    bmc.reread()
+    try:
+        return act(task, bmc, RESET) is not None
+    except sushy.exceptions.ConnectionError as exc:
+        LOG.info("Node %s: no answer to the reset of its BMC: %s", task.node.uuid, exc)
+        return True
+
+
 def is_ready(task: Task, bmc: NodeBmc, *, real_time: bool = False) -> bool:
     """Tell whether the BMC takes requests that change something.
 

@@ -52,6 +52,21 @@ def test_a_reset_is_waited_for_until_the_bmc_is_ready_again(bmc, task, managemen
     assert bmc.requests[-1].path == SYSTEM
 
 
+def test_a_bmc_that_goes_down_without_an_answer_is_waited_for(bmc, task, management, services):
+    bmc.script("POST", "iDRACReset", Answer(close=True))
+    bmc._rules.insert(0, bmc._rules.pop())
+    management.reset_idrac(task)
+    assert len(bmc.asked("POST", "iDRACReset")) == 1
+    assert bmc.asked("POST", "GetRemoteServicesAPIStatus")
+
+
+def test_a_dead_bmc_is_not_waited_for(bmc, task, management, clock):
+    bmc.close()
+    with pytest.raises(errors.RedfishConnectionError):
+        management.reset_idrac(task)
+    assert sum(clock.slept) < 60
+
+
 def test_a_bmc_that_does_not_come_back_fails_the_step(task, management, services):
     services["LCStatus"] = "NotReady"
     with pytest.raises(errors.RedfishError, match="not back after its reset"):
