@@ -36,6 +36,9 @@ DEAD_BOUND = 3.0 * (
 )
 #: Longest time in seconds in which a node may be on its way.
 SETTLE_BOUND = 240.0
+#: Seconds after which a request of which nothing was heard is not done any more: the time
+#: that it may wait in the broker, and the longest that a conductor is away.
+_LATEST = 40.0
 #: Options that make waiting short enough for many failures in a few minutes.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "DEFAULT": {"rpc_response_timeout": 10},
@@ -409,6 +412,8 @@ class Life(threading.Thread):
         self.uuid = uuid
         self.outcomes = Counter[str]()
         self.violations: list[str] = []
+        #: Action -> when its request got no answer, or one that leaves its outcome open.
+        self._open: dict[str, float] = {}
 
     def stop(self) -> None:
         """Ask for nothing more."""
@@ -476,6 +481,8 @@ class Life(threading.Thread):
         if answer is None or answer.status_code >= 500 or answer.status_code == 409:
             # Nobody knows, or nothing was accepted: either is an honest answer to see.
             self.outcomes[f"{action} not accepted"] += 1
+            if answer is None or answer.status_code >= 500:
+                self._open[action] = time.monotonic()
             time.sleep(self._dice.uniform(0.2, 0.8))
             return
         if answer.status_code >= 400:
@@ -486,6 +493,9 @@ class Life(threading.Thread):
         after = self.settled()
         goal = _GOALS.get(action)
         reached = goal is None or after["provision_state"] == goal
+        if not reached and self._came_late(after["provision_state"]):
+            self.outcomes[f"{action} overtaken"] += 1
+            return
         self.outcomes[f"{action} {'done' if reached else 'failed'}"] += 1
         said = after["last_error"] or (self._errors() or 0) > (errors_before or 0)
         if not reached and not said:
@@ -493,6 +503,15 @@ class Life(threading.Thread):
                 f"{self.uuid}: '{action}' was accepted in state {node['provision_state']}, ended "
                 f"in {after['provision_state']} and nothing says why"
             )
+
+    def _came_late(self, state: str) -> bool:
+        """Tell whether a request with an open outcome explains the state.
+
+        One that waits in the broker, or in a frozen conductor, is done when it gets there,
+        be it after the next one, which another conductor may have got.
+        """
+        since = time.monotonic() - _LATEST
+        return any(at > since and _GOALS.get(action) == state for action, at in self._open.items())
 
     def _request(self, action: str) -> requests.Response | None:
         if action == "power":
