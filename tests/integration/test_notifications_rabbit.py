@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import kombu
+import oslo_messaging
 import pytest
 
 from ironic_rs.conductor.periodics.sensors import SensorReading
@@ -34,6 +35,25 @@ def conf() -> Iterator[Any]:
     yield CONF
     CONF.reset()
     CONF.clear()
+
+
+@pytest.fixture(autouse=True)
+def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close what the emitters of a test have opened, whose vhost is gone by then.
+
+    Such a connection looks for it for ever, and logs that into the tests that follow.
+    """
+    opened: list[Any] = []
+    get = oslo_messaging.get_notification_transport
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        opened.append(get(*args, **kwargs))
+        return opened[-1]
+
+    monkeypatch.setattr(oslo_messaging, "get_notification_transport", recorded)
+    yield
+    for transport in opened:
+        transport.cleanup()
 
 
 def emitter_for(conf: Any, url: str) -> Emitter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,14 @@ OWNERS = "Mismatch between Child and Parent Owners"
 
 Checks = dict[str, tuple[int, str | None]]
 Run = Callable[..., tuple[int, Checks]]
+
+
+@pytest.fixture(autouse=True)
+def own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out what connections to brokers of earlier tests log, from threads of their own."""
+    library = logging.getLogger("oslo.messaging")
+    monkeypatch.setattr(library, "propagate", False)
+    monkeypatch.setattr(library, "handlers", [logging.NullHandler()])
 
 
 @pytest.fixture(scope="module", params=["sqlite", "mariadb", "postgresql"])
