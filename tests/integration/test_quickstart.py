@@ -32,8 +32,10 @@ class Quickstart:
 
     def start(self, *arguments: str, output: Any = subprocess.PIPE) -> subprocess.Popen[str]:
         """In a process group of its own, as a shell with job control starts it."""
+        program = [str(ROOT / "quickstart"), "--no-install", "--machines", "2", "--plain"]
         return subprocess.Popen(
-            [str(ROOT / "quickstart"), "--no-install", "--machines", "2", "--plain", *arguments],
+            # Tests that run in the background of a shell ignore SIGINT, and so would children.
+            ["env", "--default-signal=INT", *program, *arguments],
             env=self.env,
             stdout=output,
             stderr=subprocess.STDOUT,
