@@ -36,9 +36,6 @@ DEAD_BOUND = 3.0 * (
 )
 #: Longest time in seconds in which a node may be on its way.
 SETTLE_BOUND = 240.0
-#: Seconds after which a request of which nothing was heard is not done any more: the time
-#: that it may wait in the broker, and the longest that a conductor is away.
-_LATEST = 40.0
 #: Options that make waiting short enough for many failures in a few minutes.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "DEFAULT": {"rpc_response_timeout": 10},
@@ -493,25 +490,19 @@ class Life(threading.Thread):
         after = self.settled()
         goal = _GOALS.get(action)
         reached = goal is None or after["provision_state"] == goal
-        if not reached and self._came_late(after["provision_state"]):
-            self.outcomes[f"{action} overtaken"] += 1
-            return
         self.outcomes[f"{action} {'done' if reached else 'failed'}"] += 1
         said = after["last_error"] or (self._errors() or 0) > (errors_before or 0)
         if not reached and not said:
             self.violations.append(
                 f"{self.uuid}: '{action}' was accepted in state {node['provision_state']}, ended "
-                f"in {after['provision_state']} and nothing says why"
+                f"in {after['provision_state']} and nothing says why; requests whose outcome was "
+                f"open, by seconds ago: {self._ago()}"
             )
 
-    def _came_late(self, state: str) -> bool:
-        """Tell whether a request with an open outcome explains the state.
-
-        One that waits in the broker, or in a frozen conductor, is done when it gets there,
-        be it after the next one, which another conductor may have got.
-        """
-        since = time.monotonic() - _LATEST
-        return any(at > since and _GOALS.get(action) == state for action, at in self._open.items())
+    def _ago(self) -> dict[str, float]:
+        """Return the age of the last request of each action that got no clear answer."""
+        now = time.monotonic()
+        return {action: round(now - at, 1) for action, at in self._open.items()}
 
     def _request(self, action: str) -> requests.Response | None:
         if action == "power":
