@@ -35,6 +35,9 @@ LOG = log.getLogger(__name__)
 CHUNK = 1024 * 1024
 #: Bytes for which there must be room ahead of a transfer whose end is not known.
 AHEAD = 64 * 1024 * 1024
+#: Bytes of the smallest hole; a smaller one costs more calls than it saves.
+_HOLE = 64 * 1024
+_ZEROS = bytes(CHUNK)
 MAX_REDIRECTS = 10
 #: Tries of a request while the server is unreachable or says that it is busy.
 ATTEMPTS = 3
@@ -273,9 +276,10 @@ class HTTPImages:
                         promised += AHEAD
                         room(promised)
                     promised -= len(chunk)
-                    file.write(chunk)
+                    _append(file, chunk)
                     if hasher:
                         hasher.update(chunk)
+                file.truncate()
         return hasher.hexdigest() if hasher else None
 
 
@@ -434,10 +438,23 @@ def _link(path: Path, target: Path, source: BinaryIO) -> bool:
 
 
 def copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy the rest of a file, until somebody wants it no more."""
+    """Copy the rest of a file to a new one, until somebody wants it no more."""
     while chunk := source.read(CHUNK):
         interruption.check()
-        target.write(chunk)
+        _append(target, chunk)
+    target.truncate()
+
+
+def _append(file: BinaryIO, chunk: bytes) -> None:
+    """Write the next bytes of a new file, or leave a hole where a whole block is zero.
+
+    Raw images are mostly empty: they need neither the room nor the time of their size
+    (K10/81).  The file must be truncated at its end: a hole alone does not make it longer.
+    """
+    if len(chunk) >= _HOLE and _ZEROS.startswith(chunk):
+        file.seek(len(chunk), os.SEEK_CUR)
+    else:
+        file.write(chunk)
 
 
 def _digest(source: BinaryIO, algorithm: str) -> str:

@@ -12,7 +12,6 @@ dead ones have become faults.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import statistics
 import sys
@@ -22,12 +21,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tests.benchmarks.measures import head, show
-from tests.benchmarks.power_sync import enroll
+from tests.benchmarks.power_sync import Watch, enroll
 from tests.harness.black_hole import BlackHole
 from tests.harness.cluster import Cluster, Sandbox
 from tests.harness.servers import mariadb_database, own_mariadb, rabbit_vhost, wait_until
@@ -70,34 +68,6 @@ class Users:
         except Exception:
             self.errors += 1
         self.seconds[what].append(time.monotonic() - began)
-
-
-class Watch:
-    """When power sync was at some healthy machines that nobody else asks."""
-
-    def __init__(self, sandbox: Sandbox, machines: list[dict[str, Any]]) -> None:
-        self._sandbox, self._machines = sandbox, machines
-        self._seen: dict[str, int] = {}
-        self.times: dict[str, list[float]] = {machine["name"]: [] for machine in machines}
-
-    def look(self) -> None:
-        for machine in self._machines:
-            name = machine["name"]
-            paths = self._sandbox.get(f"/machines/{name}/counters")["bmc_paths"]
-            count = int(paths.get(f"GET {machine['bmc']['system_id']}", 0))
-            if count > self._seen.get(name, 0):
-                self.times[name].append(time.monotonic())
-            self._seen[name] = count
-
-    def longest(self) -> float:
-        """Return the longest time between two looks of power sync at a machine."""
-        return max(
-            (b - a for times in self.times.values() for a, b in itertools.pairwise(times)),
-            default=0.0,
-        )
-
-    def cycles(self) -> int:
-        return min(len(times) for times in self.times.values())
 
 
 def percentile(values: list[float], share: int) -> float:

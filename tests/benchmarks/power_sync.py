@@ -12,6 +12,7 @@ A fleet takes one process for each 2,000 machines, and 20,000 open files each.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import tempfile
@@ -79,6 +80,34 @@ class Fleet:
         for sandbox in self.sandboxes:
             found.update(sandbox.get("/")["counts"])
         return found
+
+
+class Watch:
+    """When power sync was at some healthy machines that nobody else asks."""
+
+    def __init__(self, sandbox: Sandbox, machines: list[dict[str, Any]]) -> None:
+        self._sandbox, self._machines = sandbox, machines
+        self._seen: dict[str, int] = {}
+        self.times: dict[str, list[float]] = {machine["name"]: [] for machine in machines}
+
+    def look(self) -> None:
+        for machine in self._machines:
+            name = machine["name"]
+            paths = self._sandbox.get(f"/machines/{name}/counters")["bmc_paths"]
+            count = int(paths.get(f"GET {machine['bmc']['system_id']}", 0))
+            if count > self._seen.get(name, 0):
+                self.times[name].append(time.monotonic())
+            self._seen[name] = count
+
+    def longest(self) -> float:
+        """Return the longest time between two looks of power sync at a machine."""
+        return max(
+            (b - a for times in self.times.values() for a, b in itertools.pairwise(times)),
+            default=0.0,
+        )
+
+    def cycles(self) -> int:
+        return min(len(times) for times in self.times.values())
 
 
 def enroll(connection: str, machines: list[Machine]) -> None:

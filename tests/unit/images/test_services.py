@@ -300,3 +300,23 @@ def test_bytes_come_and_are_hashed_in_blocks_of_a_mebibyte(server, allowed, tmp_
             digest = FileImages().download(url, tmp_path / "image", "sha256")
     assert digest == hashlib.sha256(content).hexdigest()
     assert 8 <= counter.pieces <= 12
+
+
+@pytest.mark.parametrize("source", ["http", "file"])
+@pytest.mark.parametrize("last", [b"", b"end"])
+def test_what_is_empty_of_an_image_takes_no_room(
+    server, allowed, tmp_path, monkeypatch, source, last
+):
+    """K10/81: 20 GB that are sparse at their source stay so."""
+    content = b"start" + bytes(16 * 1024 * 1024) + last
+    (allowed / "image").write_bytes(content)
+    if source == "http":
+        url = server.put("/image", content)
+        digest = HTTPImages().download(url, tmp_path / "image", "sha256")
+    else:
+        monkeypatch.setattr("ironic_rs.images.services._link", lambda *_args: False)
+        url = f"file://{allowed}/image"
+        digest = FileImages().download(url, tmp_path / "image", "sha256")
+    assert digest == hashlib.sha256(content).hexdigest()
+    assert (tmp_path / "image").read_bytes() == content
+    assert (tmp_path / "image").stat().st_blocks * 512 < 4 * 1024 * 1024
