@@ -18,8 +18,9 @@ class Allowance:
         only have needed more time.
     """
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, comes_back: bool = False) -> None:
         self.seconds = seconds
+        self.comes_back = comes_back
         self.shortened = False
 
 
@@ -31,15 +32,16 @@ _thread = _Thread()
 
 
 @contextmanager
-def at_most(seconds: float | None) -> Iterator[Allowance]:
+def at_most(seconds: float | None, *, comes_back: bool = False) -> Iterator[Allowance]:
     """Have operations that begin in this block and thread fail after so many seconds.
 
     Drivers that never make their caller wait for long need not care.
 
     :param seconds: None: as the options say.
+    :param comes_back: the caller asks again soon, failure or not: see :func:`comes_back`.
     """
     before = _thread.allowance
-    _thread.allowance = allowance = Allowance(seconds)
+    _thread.allowance = allowance = Allowance(seconds, comes_back)
     try:
         yield allowance
     finally:
@@ -53,3 +55,13 @@ def limit(seconds: float) -> float:
         return seconds
     allowance.shortened = True
     return allowance.seconds
+
+
+def comes_back() -> bool:
+    """Tell whether the caller asks again by itself.
+
+    Then a machine that was silent for as long as a connection may take is not tried
+    again at once.
+    """
+    allowance = _thread.allowance
+    return allowance is not None and allowance.comes_back

@@ -236,7 +236,8 @@ class PowerSync:
             return
         began = time.monotonic()
         try:
-            with patience.at_most(HURRY_SECONDS if hurried else None) as allowance:
+            seconds = HURRY_SECONDS if hurried else None
+            with patience.at_most(seconds, comes_back=True) as allowance:
                 real = power.real_power_state(task)
         except errors.LockLost:
             raise
@@ -394,7 +395,10 @@ def recover_power_failures(conductor: Conductor) -> None:
         if node.provision_state == states.ENROLL:
             return
         try:
-            with conductor.tasks.view(context, node, purpose="power failure recovery") as task:
+            with (
+                conductor.tasks.view(context, node, purpose="power failure recovery") as task,
+                patience.at_most(None, comes_back=True),
+            ):
                 _recover(task)
         except (errors.NodeLocked, errors.NodeNotFound) as exc:
             LOG.debug("Power failure recovery: %s", exc)

@@ -331,6 +331,9 @@ def _wait_after_silence(
     if isinstance(cause, requests.exceptions.SSLError) or cause is None:
         # Trust settings do not heal by asking again.
         return None
+    if isinstance(cause, requests.ConnectTimeout) and patience.comes_back():
+        # The BMC had all of connect_timeout.
+        return None
     sent = not http.never_sent(cause)
     if tries >= attempts or (sent and method == "POST"):
         return None

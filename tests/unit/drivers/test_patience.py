@@ -24,3 +24,13 @@ def test_the_caller_hears_whether_anything_was_shortened() -> None:
         assert not allowance.shortened
         patience.limit(11)
         assert allowance.shortened
+
+
+def test_whether_the_caller_comes_back_is_told_in_the_block_only():
+    assert not patience.comes_back()
+    with patience.at_most(None, comes_back=True):
+        assert patience.comes_back()
+        with patience.at_most(10):
+            assert not patience.comes_back()
+        assert patience.comes_back()
+    assert not patience.comes_back()

@@ -425,6 +425,32 @@ def test_who_is_in_a_hurry_waits_less_and_learns_nothing_of_the_bmc(make_task, c
     bmc.close()
 
 
+@pytest.mark.parametrize(("comes_back", "times"), [(False, [30, 30, 10]), (True, [30, 10])])
+def test_who_asks_again_soon_does_not_try_again_what_was_silent_for_so_long(
+    make_task, config, monkeypatch, comes_back, times
+):
+    """K04/39: a dead BMC has a worker for one time-out, not for all of an operation."""
+    config("redfish", connect_timeout=30, connection_attempts=2, connection_retry_interval=1)
+    seen = []
+
+    def connect(address, timeout=None, *args, **kwargs):
+        seen.append(round(timeout))
+        raise TimeoutError("timed out")
+
+    bmc = Bmc()
+    task = make_task(bmc)
+    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    for _look in range(2):
+        with (
+            pytest.raises(errors.RedfishConnectionError),
+            patience.at_most(None, comes_back=comes_back),
+        ):
+            power.get_power_state(task)
+    assert seen == times
+    bmc.close()
+
+
 def test_proxies_of_the_environment_are_used(make_task, monkeypatch):
     bmc = Bmc()
     with socket.create_server(("127.0.0.1", 0)) as proxy:
