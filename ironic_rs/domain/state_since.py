@@ -38,6 +38,15 @@ def of(node: Mapping[Any, Any]) -> datetime.datetime | None:
     return found
 
 
+def stamp(state: str, updated_at: datetime.datetime | None) -> str:
+    """Return a text that is another one as soon as a settled node has been in another state.
+
+    :param state: its provision state, in which no ramdisk gives signs of life.
+    :param updated_at: its ``provision_updated_at``.
+    """
+    return f"{state} since {updated_at.isoformat() if updated_at else 'ever'}"
+
+
 def _kept(internal_info: Mapping[str, Any], state: str) -> datetime.datetime | None:
     known = internal_info.get(KEY)
     if not isinstance(known, Mapping) or known.get("state") != state:

@@ -20,20 +20,25 @@ class RequestContext(oslo_context.RequestContext):
     :ivar if_match: revisions of the record that the caller accepts, or None for any; it
         goes with the call as an argument, not in the dict, and is None once it was looked
         at.
+    :ivar node_seen: what :func:`ironic_rs.domain.state_since.stamp` gave of the node on
+        which the caller has decided, or None; it travels in the dict, which a conductor of
+        an earlier release does not look at, and is None once it was looked at.
     """
 
-    FROM_DICT_EXTRA_KEYS = ["is_public_api", "auth_token_info"]  # noqa: RUF012
+    FROM_DICT_EXTRA_KEYS = ["is_public_api", "auth_token_info", "node_seen"]  # noqa: RUF012
 
     def __init__(
         self,
         is_public_api: bool = False,
         auth_token_info: Mapping[str, Any] | None = None,
+        node_seen: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.is_public_api = bool(is_public_api)
         self.auth_token_info = auth_token_info
         self.if_match: Sequence[str] | None = None
+        self.node_seen = node_seen
 
     def to_policy_values(self) -> MutableMapping[str, Any]:
         """Return what rules of the policy may ask about the caller.
@@ -54,6 +59,16 @@ class RequestContext(oslo_context.RequestContext):
         condition, self.if_match = self.if_match, None
         return condition
 
+    @property
+    def unconditional(self) -> bool:
+        """Whether the request is to be done whatever the record is like by now."""
+        return self.if_match is None and self.node_seen is None
+
+    def take_seen(self) -> str | None:
+        """Return ``node_seen``, for the one who looks at it."""
+        seen, self.node_seen = self.node_seen, None
+        return seen
+
     def to_dict(self) -> dict[str, Any]:
         """Return the context as plain JSON; :meth:`from_dict` takes it back."""
         values = super().to_dict()
@@ -66,6 +81,7 @@ class RequestContext(oslo_context.RequestContext):
             project_domain_name=self.project_domain_name,
             is_public_api=self.is_public_api,
             auth_token_info=self.auth_token_info,
+            node_seen=self.node_seen,
         )
         return values
 

@@ -19,7 +19,7 @@ from ironic_rs.api.microversions import V
 from ironic_rs.api.v1 import node_view
 from ironic_rs.db import nodes as db_nodes
 from ironic_rs.db import runbooks as db_runbooks
-from ironic_rs.domain import errors, states
+from ironic_rs.domain import errors, state_since, states
 from ironic_rs.domain.fields import show
 
 
@@ -76,6 +76,8 @@ _COLUMNS = (
     "maintenance",
     "protected",
 )
+#: States that last until somebody asks for another one.
+_SETTLED = states.STABLE | states.FAILED
 #: Keys of the steps of a runbook that a conductor gets.
 _RUNBOOK_STEP = ("interface", "step", "args", "order")
 #: Nodes that steps of one request may name; a statement takes no endless list.
@@ -124,6 +126,11 @@ def set_provision(call: Call) -> Reply:
     _check_rescue(request)
     _check_late_versions(call, request)
     _check_steps(call, request)
+    state = node["provision_state"]
+    if state in _SETTLED:
+        # A broker or a frozen conductor may keep the call, whose user is told 503, until
+        # the node has been through something else.
+        call.context.node_seen = state_since.stamp(state, node["provision_updated_at"])
     _ACTIONS[request.target](call, request)
     return Reply(location=node_view.state_path(call))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ironic_rs.conductor import failures
 from ironic_rs.conf import CONF
 from ironic_rs.db import nodes, records, revision
-from ironic_rs.domain import errors, fields, patch, states
+from ironic_rs.domain import errors, fields, patch, state_since, states
 
 if TYPE_CHECKING:
     from ironic_rs.conductor.service import Conductor
@@ -79,16 +79,21 @@ def patched(
 
 
 def require_event(task: Task, event: str, action: str | None = None) -> None:
-    """Refuse an action whose machine event is illegal now.
+    """Refuse an action whose machine event is illegal now, or was asked for of another state.
 
     :param action: how the caller knows the action; default: the event.
     :raises InvalidStateRequested: illegal.
+    :raises NodeMoved: the node has been in another state since its user decided.
     """
     node = task.node
     if not states.is_allowed(node.provision_state, event):
         raise errors.InvalidStateRequested(
             action=action or event, node=node.uuid, state=node.provision_state
         )
+    seen = task.context.take_seen()
+    now = state_since.stamp(node.provision_state, node.provision_updated_at)
+    if seen not in (None, now):
+        raise errors.NodeMoved(node=node.uuid, seen=seen, now=now)
 
 
 def start(

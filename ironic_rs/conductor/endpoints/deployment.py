@@ -157,7 +157,7 @@ class DeploymentEndpoint(Endpoint):
         """
         base.check_concurrency("clean")
         interrupts = self.conductor.interrupts
-        if context.if_match is None and interrupts.abort(node_id, states.DEPLOYING):
+        if context.unconditional and interrupts.abort(node_id, states.DEPLOYING):
             # The deployment fails now, and gives the lock back.
             LOG.info("Node %s: its deployment is broken off by a request to undeploy it", node_id)
         with self.acquire(context, node_id, purpose="node tear down") as task:

@@ -193,7 +193,7 @@ class ProvisionEndpoint(Endpoint):
             UnsupportedDriverExtension, NodeCleaningFailure: refused.
         """
         interrupts = self.conductor.interrupts
-        if action == "abort" and context.if_match is None and interrupts.abort(node_id):
+        if action == "abort" and context.unconditional and interrupts.abort(node_id):
             # The step fails now.
             LOG.info("Node %s: what is done for it is broken off on request", node_id)
             return

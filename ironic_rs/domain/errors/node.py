@@ -112,6 +112,16 @@ class Locked(Conflict):
         return self.held_by(lock["node"], lock["host"], lock["operation"], since)
 
 
+class NodeMoved(Conflict):
+    """A request comes so late that the node has been in another state meanwhile."""
+
+    code = 409
+    template = (
+        "Node {node} was '{seen}' when this was asked for, and is '{now}': it has been through "
+        "something else meanwhile. Nothing was done; look at it and decide anew."
+    )
+
+
 class NodeLocked(Locked):
     code = 409
     template = (

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from ironic_rs.db import session
 from ironic_rs.domain import errors, states
 from ironic_rs.domain.steps import KINDS
 from ironic_rs.rpc.conductor_client import ConductorClient
+from ironic_rs.rpc.context import RequestContext
+from ironic_rs.rpc.direct import DirectTransport
 from tests.functional.defects.site import WAIT, Site, age, dead_conductor, steps, write
 
 INSTANCE = {"image_source": "http://i/image"}
@@ -287,3 +290,91 @@ def test_a_busy_node_ends_only_its_own_turn(site: Site) -> None:
 
     assert [site.shown(uuid)["provision_state"] for uuid in fleet[1:]] == [states.CLEANFAIL] * 2
     assert [site.shown(uuid)["power_state"] for uuid in synced[1:]] == [states.POWER_ON] * 2
+
+
+_MORE: dict[str, dict[str, Any]] = {
+    "rescue": {"rescue_password": "a password"},
+    "service": {"service_steps": steps("raid.a")},
+}
+
+
+def kept_back(site: Site, transport: DirectTransport, uuid: str, target: str) -> Callable[[], Any]:
+    """Ask for a state in vain: the call gets lost; return what has it arrive after all."""
+    late: list[Callable[[], Any]] = []
+    call = transport.call
+
+    def keep(host: str, method: str, arguments: Any, context: RequestContext, **kwargs: Any) -> Any:
+        # What another process gets of the context is a copy.
+        copy = RequestContext.from_dict(context.to_dict())
+        late.append(lambda: call(host, method, arguments, copy, **kwargs))
+        raise errors.ServiceUnavailable("no answer in time")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transport, "call", keep)
+        assert site.ask(uuid, target, **_MORE.get(target, {})).status == 503
+    (come,) = late
+    return come
+
+
+@pytest.mark.parametrize(
+    ("target", "meanwhile"),
+    [
+        ("rescue", "service"),
+        ("deleted", "rebuild"),
+        ("rebuild", "service"),
+        ("service", "rebuild"),
+    ],
+)
+def test_what_comes_after_the_node_has_been_through_something_else_is_refused(
+    site: Site, transport: DirectTransport, target: str, meanwhile: str
+) -> None:
+    """A broker or a frozen conductor keeps a call: its user was told 503 and has gone on."""
+    site.kit.offer("deploy", "deploy.deploy", 80)
+    site.kit.offer("service", "raid.a", requires_ramdisk=False)
+    uuid = site.node(states.ACTIVE, instance_info=INSTANCE)
+    come = kept_back(site, transport, uuid, target)
+    before = site.provision(uuid, meanwhile, **_MORE.get(meanwhile, {}))
+    assert (before["provision_state"], before["last_error"]) == (states.ACTIVE, None)
+
+    with pytest.raises(errors.NodeMoved, match=r"active since .*active since .*decide anew"):
+        come()
+    site.settle()
+    assert site.shown(uuid) == before
+
+    # The same again, by a user who has looked.
+    after = site.provision(uuid, target, **_MORE.get(target, {}))
+    assert after["last_error"] is None
+    assert after["provision_updated_at"] > before["provision_updated_at"]
+
+
+def test_what_comes_late_to_a_node_that_has_not_moved_is_done(
+    site: Site, transport: DirectTransport
+) -> None:
+    uuid = site.node(states.ACTIVE, instance_info=INSTANCE)
+    come = kept_back(site, transport, uuid, "rescue")
+    site.power(uuid, states.REBOOT)
+    come()
+    site.settle()
+    assert site.shown(uuid)["provision_state"] == states.RESCUE
+
+
+def test_a_late_request_to_undeploy_does_not_break_off_a_newer_deployment(
+    site: Site, transport: DirectTransport
+) -> None:
+    uuid = site.node(states.DEPLOYFAIL, instance_info=INSTANCE)
+    come = kept_back(site, transport, uuid, "deleted")
+    begun, go = threading.Event(), threading.Event()
+
+    def slow(_task: Any) -> None:
+        begun.set()
+        go.wait(WAIT)
+
+    site.kit.offer("deploy", "deploy.deploy", 80)
+    site.kit.results["deploy.deploy"] = slow
+    assert site.ask(uuid, "active").status == 202
+    assert begun.wait(WAIT)
+    with pytest.raises(errors.NodeLocked):
+        come()
+    go.set()
+    site.settle()
+    assert site.shown(uuid)["provision_state"] == states.ACTIVE
