@@ -106,6 +106,10 @@ class Watch:
             default=0.0,
         )
 
+    def first(self) -> float:
+        """Return when power sync was first seen at one of them (monotonic)."""
+        return min((times[0] for times in self.times.values() if times), default=time.monotonic())
+
     def cycles(self) -> int:
         return min(len(times) for times in self.times.values())
 

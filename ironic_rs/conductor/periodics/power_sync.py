@@ -11,6 +11,7 @@ K05 and K07.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -68,41 +69,83 @@ class _NeedsTime(Exception):
 
 
 class _Turns:
-    """Whose turn is next in one cycle: (record, whether its BMC has to hurry).
+    """Whose turn is next in one cycle: (its cycle, record, whether its BMC has to hurry).
 
     The suspects (those that failed or were slow the last time, or just now) have all
     their time, but at most a quarter of the workers at a time while others wait.  Those
     that get no turn within the interval of the power sync come first in the next cycle.
 
+    A worker of the cycle before that is free at last goes on in this one.
+
+    :param workers: those of this cycle alone.
+    :param total: most workers of all cycles that may be at work.
     :param asked: nodes that are being asked; each that gets a turn is added.
+    :param before: the turns of the cycle before.
     """
 
     def __init__(
-        self, healthy: Sequence[Row], suspects: Sequence[Row], workers: int, asked: set[str]
+        self,
+        healthy: Sequence[Row],
+        suspects: Sequence[Row],
+        *,
+        workers: int,
+        total: int,
+        asked: set[str],
+        before: _Turns | None,
     ) -> None:
-        self.over = False
         self._healthy = load_nodes(healthy)
         self._suspects = load_nodes(suspects)
         self._again: deque[models.Node] = deque()
+        #: Nodes that the cycle before is still asking, by uuid.
+        self._held: dict[str, models.Node] = {}
+        self._total = total
         self._most = min(max(workers // 4, 1), workers - 1)
         self._asked = asked
         self._unhurried: set[str] = set()
         self._end = time.monotonic() + CONF.conductor.sync_power_state_interval
+        self._lock = threading.Lock()
+        self._next_cycle: _Turns | None = None
+        if before is not None:
+            before._next_cycle = self
 
-    def again(self, node: models.Node) -> None:
-        """Give a node that needs more time another turn."""
-        self._again.append(node)
+    @property
+    def current(self) -> _Turns:
+        """The turns of the newest cycle."""
+        turns = self
+        while turns._next_cycle is not None:
+            turns = turns._next_cycle
+        return turns
+
+    def end(self, node: models.Node, *, again: bool, failed: bool) -> None:
+        """End a turn.
+
+        :param again: the node needs more time: it has another turn in the same cycle.
+        :param failed: one that was asked beyond its cycle has its turn of this one too:
+            each cycle counts the failures of dead BMCs, however long they take.
+        """
+        current = self.current
+        with current._lock:
+            self._asked.discard(node.uuid)
+            held = current._held.pop(node.uuid, None)
+            if again and current is self:
+                self._again.append(node)
+            elif held is not None and (again or failed):
+                current._again.append(held)
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> tuple[models.Node, bool]:
-        while not self.over:
-            node, hurried = self._next()
-            if node.uuid not in self._asked:
-                self._asked.add(node.uuid)
-                return node, hurried
-        raise StopIteration
+    def __next__(self) -> tuple[_Turns, models.Node, bool]:
+        current = self.current
+        with current._lock:
+            if current is not self and len(self._asked) >= current._total:
+                raise StopIteration
+            while True:
+                node, hurried = current._next()
+                if node.uuid not in self._asked:
+                    self._asked.add(node.uuid)
+                    return current, node, hurried
+                current._held[node.uuid] = node
 
     def _next(self) -> tuple[models.Node, bool]:
         if len(self._unhurried & self._asked) < self._most:
@@ -145,8 +188,6 @@ class PowerSync:
     def run(self, conductor: Conductor) -> None:
         """One cycle over the nodes of this conductor."""
         started = time.monotonic()
-        if self._turns is not None:
-            self._turns.over = True
         rows = my_rows(
             conductor,
             (),
@@ -162,13 +203,14 @@ class PowerSync:
             self.failures.pop(gone, None)
             self._suspects.pop(gone, None)
         self._left = [worker for worker in self._left if not worker.done()]
-        workers = max(conductor.workers.sync_workers - len(self._left), 1)
-        turns = self._turns = self._new_turns(rows, workers)
+        total = conductor.workers.sync_workers
+        workers = max(total - len(self._left), 1)
+        self._turns = self._new_turns(rows, workers, total)
         context = admin_context()
         self._left += for_each(
             conductor,
-            turns,
-            lambda turn: self._visit(conductor, context, turns, *turn),
+            self._turns,
+            lambda turn: self._visit(conductor, context, *turn),
             workers=workers,
             patience=PATIENCE,
         )
@@ -179,12 +221,19 @@ class PowerSync:
             len(self._left),
         )
 
-    def _new_turns(self, rows: Sequence[Row], workers: int) -> _Turns:
+    def _new_turns(self, rows: Sequence[Row], workers: int, total: int) -> _Turns:
         places = {uuid: place for place, uuid in enumerate(list(self._suspects))}
         suspects = [row for row in rows if row["uuid"] in places]
         suspects.sort(key=lambda row: places[row["uuid"]])
         healthy = [row for row in rows if row["uuid"] not in places]
-        return _Turns(healthy, suspects, workers, self._asked)
+        return _Turns(
+            healthy,
+            suspects,
+            workers=workers,
+            total=total,
+            asked=self._asked,
+            before=self._turns,
+        )
 
     def _visit(
         self,
@@ -204,11 +253,10 @@ class PowerSync:
         finally:
             self._suspects.pop(node.uuid, None)
             slow = time.monotonic() - began > SLOW_SECONDS
-            if again or slow or node.uuid in self.failures:
+            failed = node.uuid in self.failures
+            if again or slow or failed:
                 self._suspects[node.uuid] = None
-            self._asked.discard(node.uuid)
-        if again:
-            turns.again(node)
+            turns.end(node, again=again, failed=failed)
 
     def _look(
         self, conductor: Conductor, context: RequestContext, node: models.Node, hurried: bool

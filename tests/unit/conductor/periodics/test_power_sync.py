@@ -376,6 +376,59 @@ class TestSlowBmcs:
         assert conductor.workers.wait(60)
         assert {bmc.reads[uuid] for uuid in slow} == {2}
 
+    def test_each_cycle_counts_a_dead_one_that_was_still_being_asked_when_it_began(
+        self, conductor: Conductor, bmc: Bmc, make_node: MakeNode, gate: threading.Event
+    ) -> None:
+        """K04/39: a fault after so many cycles, although a look takes longer than one."""
+        dead = make_node(states.ACTIVE).uuid
+        quick = [make_node(states.ACTIVE).uuid for _ in range(5)]
+        bmc.state[dead] = DEAD
+        bmc.before_read = lambda uuid: (gate.wait(60) and None) if uuid == dead else None
+        conductor.workers.sync_workers = 3
+        syncer = PowerSync()
+        syncer.run(conductor)
+        syncer.run(conductor)
+        assert syncer.failures == {}
+        gate.set()
+        assert conductor.workers.wait(60)
+        assert syncer.failures == {dead: 2}
+        assert bmc.reads[dead] == 2
+        assert {bmc.reads[uuid] for uuid in quick} == {2}
+
+    def test_a_worker_that_is_free_at_last_goes_on_in_the_cycle_that_runs_by_then(
+        self,
+        conductor: Conductor,
+        bmc: Bmc,
+        make_node: MakeNode,
+        gate: threading.Event,
+    ) -> None:
+        slow = make_node(states.ACTIVE).uuid
+        quick = [make_node(states.ACTIVE).uuid for _ in range(6)]
+        held, rest = threading.Event(), threading.Event()
+
+        def read(uuid: str) -> None:
+            if uuid == slow:
+                gate.wait(60)
+            elif bmc.reads[quick[0]] == 2:
+                if uuid == quick[0]:
+                    held.set()
+                    rest.wait(60)
+                elif uuid == quick[-1]:
+                    rest.set()
+
+        bmc.before_read = read
+        conductor.workers.sync_workers = 2
+        syncer = PowerSync()
+        syncer.run(conductor)
+        second = threading.Thread(target=syncer.run, args=(conductor,))
+        second.start()
+        assert held.wait(60)
+        gate.set()
+        assert rest.wait(60), "the only worker of the second cycle is held up"
+        second.join(60)
+        assert conductor.workers.wait(60)
+        assert bmc.reads == {slow: 1} | dict.fromkeys(quick, 2)
+
     def test_known_ones_start_first_and_take_a_quarter_of_the_workers_at_most(
         self,
         conductor: Conductor,
@@ -397,8 +450,10 @@ class TestSlowBmcs:
 
         def read(uuid: str) -> None:
             order.append(uuid)
-            if uuid == quick[-1]:
+            if uuid == quick[10]:
+                # The eight workers can not have taken all of the others yet.
                 together.append(len(set(order) & set(slow)))
+            if uuid == quick[-1]:
                 gate.set()
             elif uuid in slow:
                 gate.wait(60)
