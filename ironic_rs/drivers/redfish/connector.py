@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import requests
 import sushy.connector
@@ -185,6 +186,7 @@ class Connector(sushy.connector.Connector):
         Errors carry the number of tries in their attribute ``tries``.
         """
         self._check_refused()
+        path = _of_this_bmc(path)
         kwargs["server_side_retries_left"] = 0
         # The library would wait here for the end of a task; its callers follow it.
         kwargs["blocking"] = False
@@ -276,6 +278,16 @@ class Connector(sushy.connector.Connector):
                 return None
         asked = _retry_after(operation.retry_after)
         return min(asked if asked is not None else 2.0 ** (tries - 1), MAX_BUSY_WAIT)
+
+
+def _of_this_bmc(url: str) -> str:
+    """Return a URL without its host, if it has one.
+
+    A BMC behind a proxy gives the name it has itself in Location and links; and what
+    it is sent, credentials above all, must not go anywhere else.
+    """
+    parts = urlsplit(url)
+    return urlunsplit(("", "", parts.path, parts.query, "")) if parts.netloc else url
 
 
 def _may_repeat(method: str, error: sushy.exceptions.SushyError) -> bool:

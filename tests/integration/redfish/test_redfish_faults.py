@@ -285,6 +285,27 @@ def test_a_task_that_ends_with_an_exception_tells_why(bmc: Bmc, enrol: Enrol, ru
         assert text in (failed.last_error or "")
 
 
+def test_a_task_is_looked_for_at_the_bmc_whatever_host_its_location_names(
+    bmc: Bmc, enrol: Enrol, run: Run
+) -> None:
+    """It may be the BMC's own name behind a proxy; its token must not go elsewhere."""
+    CONF.set_override("enable_vmedia_insert_polling", True, "redfish")
+    other = Bmc()
+    location = f"{other.address}{MONITOR}"
+    bmc.script(POST, "InsertMedia", Answer(202, {}, {"Location": location}))
+    message = {"MessageId": "Oem.1.0.Unreachable", "Message": "image not reachable"}
+    bmc.tree[MONITOR] = {
+        "Id": "7",
+        "Name": "insert",
+        "TaskState": "Exception",
+        "Messages": [message],
+    }
+    failed = attach(run, enrol(bmc))
+    assert "image not reachable" in (failed.last_error or "")
+    assert other.requests == []
+    other.close()
+
+
 def test_a_self_signed_certificate_is_refused_unless_trusted(
     tmp_path: Path, enrol: Enrol, power_on: PowerOn
 ) -> None:
