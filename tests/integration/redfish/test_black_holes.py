@@ -18,6 +18,7 @@ from ironic_rs.conductor.service import Conductor
 from ironic_rs.conf import CONF
 from ironic_rs.db import models, nodes
 from ironic_rs.domain import states
+from ironic_rs.rpc.context import admin_context
 from tests.harness.black_hole import BlackHole
 from tests.harness.bmc import SYSTEM, Bmc, Request
 from tests.harness.servers import wait_until
@@ -92,7 +93,7 @@ def test_39_dead_bmcs_are_a_fault_after_three_cycles_and_probed_slowly_then(
 
 
 def test_39_those_that_hang_keep_nobody_else_waiting(
-    conductor: Conductor, enrol: Enrol, run: Run, healthy: list[Bmc]
+    conductor: Conductor, enrol: Enrol, healthy: list[Bmc]
 ) -> None:
     """Each of the healthy is asked, and served, while every one of the others still hangs."""
     over = threading.Event()
@@ -111,8 +112,16 @@ def test_39_those_that_hang_keep_nobody_else_waiting(
     wait_until(lambda: min(asked(healthy)) >= 1, "all healthy ones are asked")
     assert not over.is_set()
     wait_until(lambda: min(asked(healthy)) >= 2, "and in the next cycle as well")
-    stored = run(well[0], "change_node_power_state", new_state=states.POWER_ON)
-    assert (stored.power_state, stored.last_error) == (states.POWER_ON, None)
+    wanted = {"node_id": well[0].uuid, "new_state": states.POWER_ON}
+    conductor.registry.dispatch("change_node_power_state", admin_context(), wanted)
+
+    def served() -> bool:
+        node = nodes.get(well[0].uuid)
+        return (node.power_state, node.reservation) == (states.POWER_ON, None)
+
+    wait_until(served, "a user is served")
+    assert nodes.get(well[0].uuid).last_error is None
+    assert not over.is_set()
     assert sum(len(bmc.requests) for bmc in hung) >= DEAD
     assert {nodes.get(node.uuid).fault for node in well} == {None}
     over.set()
