@@ -387,59 +387,43 @@ def test_errors_of_ours_are_not_taken_for_nonsense_of_the_bmc(task):
         raise KeyError("ours")
 
 
-def test_a_black_hole_costs_one_connect_timeout_each(make_task, config, monkeypatch):
-    config("redfish", connect_timeout=30, connection_attempts=1)
+@pytest.fixture
+def timeouts(bmc, monkeypatch):
+    """The BMC drops every attempt to connect: the seconds that each was given."""
     seen = []
 
     def connect(address, timeout=None, *args, **kwargs):
-        seen.append(timeout)
+        seen.append(round(timeout))
         raise TimeoutError("timed out")
 
-    bmc = Bmc()
-    task = make_task(bmc)
     monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
+    return seen
+
+
+def test_a_black_hole_costs_one_connect_timeout_each(task, config, timeouts):
+    config("redfish", connect_timeout=30, connection_attempts=1)
     for _attempt in range(2):
         with pytest.raises(errors.RedfishConnectionError):
             power.get_power_state(task)
     # Once it is known to be silent, a look at it is short.
-    assert seen == [30, connector.PROBE_CONNECT_TIMEOUT]
-    bmc.close()
+    assert timeouts == [30, connector.PROBE_CONNECT_TIMEOUT]
 
 
-def test_who_is_in_a_hurry_waits_less_and_learns_nothing_of_the_bmc(make_task, config, monkeypatch):
+def test_who_is_in_a_hurry_waits_less_and_learns_nothing_of_the_bmc(task, config, timeouts):
     config("redfish", connect_timeout=30, connection_attempts=1)
-    seen = []
-
-    def connect(address, timeout=None, *args, **kwargs):
-        seen.append(round(timeout))
-        raise TimeoutError("timed out")
-
-    bmc = Bmc()
-    task = make_task(bmc)
-    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
     with pytest.raises(errors.RedfishConnectionError), patience.at_most(7):
         power.get_power_state(task)
     with pytest.raises(errors.RedfishConnectionError):
         power.get_power_state(task)
-    assert seen == [7, 30]
-    bmc.close()
+    assert timeouts == [7, 30]
 
 
-@pytest.mark.parametrize(("comes_back", "times"), [(False, [30, 30, 10]), (True, [30, 10])])
+@pytest.mark.parametrize(("comes_back", "expected"), [(False, [30, 30, 10]), (True, [30, 10])])
 def test_who_asks_again_soon_does_not_try_again_what_was_silent_for_so_long(
-    make_task, config, monkeypatch, comes_back, times
+    task, config, timeouts, monkeypatch, comes_back, expected
 ):
     """K04/39: a dead BMC has a worker for one time-out, not for all of an operation."""
     config("redfish", connect_timeout=30, connection_attempts=2, connection_retry_interval=1)
-    seen = []
-
-    def connect(address, timeout=None, *args, **kwargs):
-        seen.append(round(timeout))
-        raise TimeoutError("timed out")
-
-    bmc = Bmc()
-    task = make_task(bmc)
-    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     for _look in range(2):
         with (
@@ -447,8 +431,7 @@ def test_who_asks_again_soon_does_not_try_again_what_was_silent_for_so_long(
             patience.at_most(None, comes_back=comes_back),
         ):
             power.get_power_state(task)
-    assert seen == times
-    bmc.close()
+    assert timeouts == expected
 
 
 def test_proxies_of_the_environment_are_used(make_task, monkeypatch):
