@@ -120,7 +120,7 @@ class Conductor:
             raise
         self.keepalive.start()
         self.ring.reset()
-        recovery.fail_stuck_at_start(self)
+        self._fail_stuck()
         self._resume_allocations()
         self.periodics.start()
         try:
@@ -134,6 +134,15 @@ class Conductor:
             CONF.conductor.conductor_group,
             len(self.periodics.names),
         )
+
+    def _fail_stuck(self) -> None:
+        try:
+            recovery.fail_stuck_at_start(self)
+        except errors.TemporaryFailure:
+            LOG.warning("Conductor %s stood still since it registered: heartbeat anew", self.host)
+            self.keepalive.beat()
+            self.ring.reset()
+            recovery.fail_stuck_at_start(self)
 
     def _resume_allocations(self) -> None:
         """Go on with the allocations of an earlier life, and of nobody."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ironic_rs.conductor.keepalive import KeepAlive
 from ironic_rs.conductor.service import Conductor
 from ironic_rs.conductor.task import Task
 from ironic_rs.conf import CONF
@@ -18,6 +19,7 @@ from ironic_rs.rpc.context import admin_context
 from ironic_rs.rpc.direct import DirectTransport
 from ironic_rs.rpc.registry import Registry
 from ironic_rs.rpc.transport import RpcServer
+from tests.unit.conductor.test_keepalive import age
 
 MakeNode = Callable[..., models.Node]
 
@@ -101,6 +103,24 @@ def test_start_clears_old_locks_and_fails_stuck_nodes(
     assert nodes.get(dying.id).reservation is None
     assert nodes.get(powering.id).target_power_state is None
     assert "Pending power operation" in (nodes.get(powering.id).last_error or "")
+    assert conductor.stop(30)
+
+
+def test_a_conductor_that_stood_still_since_its_registration_starts_all_the_same(
+    transport: Watched, make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = make_node(states.DEPLOYING)
+    start = KeepAlive.start
+
+    def late(keepalive: KeepAlive) -> None:
+        age(conductor, 3600)
+        start(keepalive)
+
+    monkeypatch.setattr(KeepAlive, "start", late)
+    conductor = Conductor("cond-a", transport)
+    conductor.start()
+    assert conductors.online_hosts() == ["cond-a"]
+    assert nodes.get(stuck.id).provision_state == states.DEPLOYFAIL
     assert conductor.stop(30)
 
 
