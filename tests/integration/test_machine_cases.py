@@ -117,9 +117,12 @@ def test_40_refusals_after_power_off_are_retried(
 
     power(cluster, uuid, "power off")
     sandbox.faults(machine["name"], **refusal, bmc_times=None)
+    # Power sync, which runs each second here, leaves it alone until it has been looked at.
+    cluster.send("PUT", f"/v1/nodes/{uuid}/maintenance", {"reason": "a look"}, 202)
     node = power(cluster, uuid, "power on")
     assert "ActionParameterValueConflict" in node["last_error"], "the BMC is quoted"
     assert node["power_state"] == "power off"
+    cluster.send("DELETE", f"/v1/nodes/{uuid}/maintenance", None, 202)
 
     # K05/43: the text goes when the state is as it should be; the history keeps it.
     sandbox.heal()
