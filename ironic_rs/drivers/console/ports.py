@@ -23,13 +23,16 @@ def _family() -> socket.AddressFamily:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether nothing listens on a port of ``[console]socat_address``."""
+    """Tell whether nothing listens on a port of ``[console]socat_address``.
+
+    Who is about to listen there is not disturbed: a socket that is bound, but does not
+    listen, refuses nobody who reuses addresses.
+    """
     with socket.socket(_family(), socket.SOCK_STREAM) as sock:
         # What a console that has just ended leaves in the kernel does not count.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((CONF.console.socat_address, port))
-            sock.listen(1)
         except OSError:
             return False
     return True
