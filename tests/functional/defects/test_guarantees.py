@@ -15,6 +15,7 @@ from ironic_rs.conf import CONF
 from ironic_rs.db import session
 from ironic_rs.domain import errors, states
 from ironic_rs.domain.steps import KINDS
+from ironic_rs.integrations import interruption
 from ironic_rs.rpc.conductor_client import ConductorClient
 from ironic_rs.rpc.context import RequestContext
 from ironic_rs.rpc.direct import DirectTransport
@@ -363,18 +364,21 @@ def test_a_late_request_to_undeploy_does_not_break_off_a_newer_deployment(
 ) -> None:
     uuid = site.node(states.DEPLOYFAIL, instance_info=INSTANCE)
     come = kept_back(site, transport, uuid, "deleted")
-    begun, go = threading.Event(), threading.Event()
+    begun, go, broken_off = threading.Event(), threading.Event(), threading.Event()
 
-    def slow(_task: Any) -> None:
-        begun.set()
-        go.wait(WAIT)
+    def transfer(_task: Any) -> None:
+        with interruption.stoppable(broken_off.set):
+            begun.set()
+            assert go.wait(WAIT)
+            interruption.check()
 
     site.kit.offer("deploy", "deploy.deploy", 80)
-    site.kit.results["deploy.deploy"] = slow
+    site.kit.results["deploy.deploy"] = transfer
     assert site.ask(uuid, "active").status == 202
     assert begun.wait(WAIT)
     with pytest.raises(errors.NodeLocked):
         come()
+    assert not broken_off.is_set()
     go.set()
     site.settle()
     assert site.shown(uuid)["provision_state"] == states.ACTIVE
